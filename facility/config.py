@@ -1,0 +1,353 @@
+"""The shape of facility.yaml after loading: frozen, in canonical units, nothing optional left open.
+
+`facility.loading` reads text into these; `facility.checking` says whether they make sense
+together. Field names are the file's keys. Laws and defaults: docs/control.md of the design.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+
+from facility.units import QuantityError, parse_quantity
+
+
+def _quantity(name: str, *, positive: bool = False, at_least_zero: bool = False) -> Any:
+    def read(text: object) -> float:
+        try:
+            value = parse_quantity(text, name)
+        except QuantityError as error:
+            raise ValueError(str(error)) from None
+        if positive and value <= 0.0:
+            raise ValueError(f"{text!r} must be above zero")
+        if at_least_zero and value < 0.0:
+            raise ValueError(f"{text!r} must not be negative")
+        return value
+
+    return BeforeValidator(read)
+
+
+PowerW = Annotated[float, _quantity("power", at_least_zero=True)]
+CurrentA = Annotated[float, _quantity("current", positive=True)]
+VoltageV = Annotated[float, _quantity("voltage", positive=True)]
+TemperatureC = Annotated[float, _quantity("temperature")]
+DifferenceK = Annotated[float, _quantity("temperature_difference", at_least_zero=True)]
+RateKMin = Annotated[float, _quantity("temperature_rate", positive=True)]
+FlowLpm = Annotated[float, _quantity("flow", at_least_zero=True)]
+DurationS = Annotated[float, _quantity("time", at_least_zero=True)]
+Share = Annotated[float, _quantity("ratio", at_least_zero=True)]
+RampWMin = Annotated[float, _quantity("power_ramp", positive=True)]
+TokenRate = Annotated[float, _quantity("token_rate", at_least_zero=True)]
+Name = Annotated[str, Field(min_length=1, max_length=64, pattern=r"^[A-Za-z0-9][A-Za-z0-9_.\-]*$")]
+
+
+class Strict(BaseModel):
+    """Frozen, unknown keys refused."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+
+class Site(Strict):
+    """Who and where; what the site allows."""
+
+    name: str
+    timezone: str
+    ramp: RampWMin = 1e6
+    design_dew_point: TemperatureC = 21.0
+
+
+class CurrentRating(Strict):
+    """Amps per phase of a breaker, busway or PDU."""
+
+    current: CurrentA
+    voltage_ll: VoltageV | None = None
+    voltage_ln: VoltageV | None = None
+    phases: Literal[1, 3] = 3
+
+
+#: "450 kW", "500 kVA" (text, kept with its unit), or amps; resolved by facility.topology.
+RatingText = str
+Rating = RatingText | CurrentRating
+
+
+class Transfer(Strict):
+    """A switch: everything from `normal` while it is alive, else from `alternate`."""
+
+    normal: Name
+    alternate: Name
+
+
+class Element(Strict):
+    """One piece of the power plant."""
+
+    kind: Literal[
+        "source", "transformer", "ups", "switchboard", "pdu", "busway", "branch", "switch",
+        "rack_pdu", "shelf",
+    ]
+    fed_by: tuple[Name, ...] = ()
+    rating: Rating | tuple[Rating, ...] = ()
+    continuous: Share | None = None
+    power_factor: float = Field(default=0.95, gt=0.0, le=1.0)
+    autonomy: DurationS | None = None
+    overload: tuple[tuple[Share, DurationS], ...] = ()
+    curve: Literal["steps", "inverse"] = "steps"
+    hot: TemperatureC | None = None
+    transfer: Transfer | None = None
+    modules: int | None = Field(default=None, ge=1)
+    needs: int | None = Field(default=None, ge=1)
+    module_rating: PowerW | None = None
+
+
+class Group(Strict):
+    """Parallel members of which `needs` must live; default all."""
+
+    members: tuple[Name, ...] = Field(min_length=1)
+    needs: int | None = Field(default=None, ge=1)
+
+
+class LoadBase(Strict):
+    """What hangs on feeds: a rack or anything else that draws power."""
+
+    feeds: Mapping[Name, Name] = Field(min_length=1)
+    needs: int = Field(default=1, ge=1)
+    split: Mapping[Name, float] | None = None
+    phases: Mapping[Name, Mapping[Literal["L1", "L2", "L3"], float]] | None = None
+    psu: Literal["balanced", "hot_spare"] = "balanced"
+    rating: PowerW
+
+
+class Rack(LoadBase):
+    """A rack; `overhead` is what its caps do not touch (switches, fans)."""
+
+    overhead: PowerW = 0.0
+
+
+class OtherLoad(LoadBase):
+    """CDU, pump, chiller, fan: anything that draws power and is not a rack."""
+
+
+class Power(Strict):
+    """Topology and the accuracies used with it."""
+
+    elements: Mapping[Name, Element]
+    groups: Mapping[Name, Group] = Field(default_factory=dict)
+    maintenance: tuple[Name, ...] = ()
+    racks: Mapping[Name, Rack]
+    loads: Mapping[Name, OtherLoad] = Field(default_factory=dict)
+    meter_accuracy: Share = 0.02
+    board_accuracy: Share = 0.05
+    psu_efficiency: Share = 0.96
+    resecure: Literal["never", "at once"] | DurationS = 900.0
+
+
+class Curve(Strict):
+    """Tokens of one GPU against its cap: x = (C - c0)/k, T = tm·x/(1+x^n)^(1/n)."""
+
+    tm: TokenRate
+    c0: PowerW
+    k: PowerW
+    n: float = Field(ge=1.0, le=50.0)
+
+
+class NodeType(Strict):
+    """What nodes share; every key may be overridden by the node itself."""
+
+    gpus: int = Field(ge=1, le=16)
+    gpu: Name
+    min_cap: PowerW
+    max_cap: PowerW
+    floor: PowerW | None = None
+    fallback: PowerW | None = None
+    overhead: PowerW = 0.0
+    priority: Literal["low", "normal", "high"] = "normal"
+    curve: Curve | None = None
+    worth: float | None = Field(default=None, gt=0.0)
+    demand: TokenRate | None = None
+    group: Name | None = None
+
+
+class Node(NodeType):
+    """One GPU server, node type already merged in, ranges already expanded.
+
+    `floor` defaults to min_cap and `fallback` to the floor; both are always set after loading.
+    """
+
+    rack: Name
+
+
+class Loop(Strict):
+    """One liquid loop: its CDUs, whom it cools, and the limits of its supply temperature."""
+
+    cdus: Mapping[Name, Name]  # CDU device -> the load in `power.loads` that feeds it
+    racks: Mapping[Name, Share]  # share of each rack's heat that reaches the liquid
+    sensors: tuple[Name, ...] = ()  # inlet sensor devices that measure dew point
+    supply_min: TemperatureC = 18.0
+    supply_max: TemperatureC = 45.0
+    return_max: TemperatureC = 60.0
+    default_setpoint: TemperatureC = 30.0
+    design_flow: FlowLpm
+    flow_one_pump_lost: Share = 0.85
+    flow_one_cdu_lost: Share = 0.5
+    heat_capacity: PowerW
+    supply_rise_on_cdu_loss: DifferenceK = 1.0
+    gpu_resistance: float = Field(default=0.036, gt=0.0)  # K/W of one GPU at design flow
+    gpu_flow_share: float = Field(default=0.45, ge=0.0, le=1.0)  # part of R that flow moves
+    gpu_flow_exponent: float = Field(default=0.6, gt=0.0, le=1.0)
+    leakage_per_k: float = Field(default=0.003, ge=0.0, le=0.02)  # dlnP/dT of a GPU
+    dew_point_override: bool = False  # the CDU guards against condensation by itself
+
+
+class Cooling(Strict):
+    """Liquid loops."""
+
+    loops: Mapping[Name, Loop] = Field(default_factory=dict)
+
+
+class Measures(Strict):
+    """What a device's readings are about; exactly one of element, rack, load, loop."""
+
+    element: Name | None = None
+    rack: Name | None = None
+    feed: Name | None = None
+    load: Name | None = None
+    loop: Name | None = None
+    nothing: bool = False
+
+
+class DeviceConfig(Strict):
+    """One thing to talk to: profile + address + auth name."""
+
+    profile: str
+    address: str
+    auth: Name | None = None
+    measures: Measures = Field(default_factory=Measures)
+    period: DurationS | None = None
+    parameters: Mapping[str, str] = Field(default_factory=dict)
+
+
+class SecretSource(Strict):
+    """Where a secret is found; never the secret."""
+
+    env: str | None = None
+    file: str | None = None
+    credential: str | None = None
+
+
+class AuthConfig(Strict):
+    """How to log in to devices: SNMP community or user/password."""
+
+    kind: Literal["community", "password"] = "community"
+    user: str | None = None
+    secret: SecretSource
+
+
+class AllowWrites(Strict):
+    """Who let Wattkeeper write to which points; `*` stands for any one part."""
+
+    points: str
+    by: str
+
+
+class Control(Strict):
+    """The guard's standing orders. Without `enabled: true` nothing is ever written."""
+
+    enabled: bool = False
+    allow: tuple[AllowWrites, ...] = ()
+    mode: Literal["off", "observe", "auto"] = "observe"
+    period: DurationS = 1.0
+
+
+class AllocationSettings(Strict):
+    """Controller `allocation`."""
+
+    policy: Literal["efficiency", "throughput"] = "efficiency"
+    period: DurationS = 10.0
+    min_move: Share = 0.01
+
+
+class CoolingSettings(Strict):
+    """Controller `cooling`: dwell, slew and guard bands of control law 4."""
+
+    period: DurationS = 300.0
+    margin: DifferenceK = 7.0
+    dwell: DurationS = 600.0
+    raise_rate: RateKMin = 0.25
+    lower_rate: RateKMin = 2.0
+    protection_rate: RateKMin = 2.0
+    max_raise_per_dwell: DifferenceK = 1.0
+    dead_band: DifferenceK = 0.5
+    writes_per_hour: int = Field(default=12, ge=1)
+    dew_margin: DifferenceK = 2.0
+    sensor_uncertainty: DifferenceK = 1.0
+    undershoot: DifferenceK = 1.5
+    ambient_approach: DifferenceK = 14.5
+    ambient: str | None = None  # point of the outdoor temperature, device:part:kind
+
+
+class Controllers(Strict):
+    """Settings of each controller."""
+
+    allocation: AllocationSettings = Field(default_factory=AllocationSettings)
+    cooling: CoolingSettings = Field(default_factory=CoolingSettings)
+
+
+class Webhook(Strict):
+    """Where alarms go; signed with the secret (standard-webhooks)."""
+
+    url: str
+    secret: SecretSource
+    pages_only: bool = False
+
+
+class Alerts(Strict):
+    """Alarm limits that a site may set, and where alarms go."""
+
+    webhooks: Mapping[Name, Webhook] = Field(default_factory=dict)
+    on_delay: DurationS = 3.0
+    off_delay: DurationS = 10.0
+    inlet_warning: TemperatureC = 32.0
+    inlet_clear: TemperatureC = 30.0
+
+
+class Agents(Strict):
+    """How nodes are reached."""
+
+    broker: str = "mqtt://127.0.0.1:1883"
+    auth: Name | None = None
+    topic_prefix: str = "wattkeeper"
+    lease: DurationS = 15.0
+    hold: DurationS = 600.0
+
+
+class Store(Strict):
+    """SQLAlchemy URL; no password in it (use auth)."""
+
+    url: str = "sqlite:///wattkeeper.db"
+    auth: Name | None = None
+    keep_raw: DurationS = 30 * 86400.0
+
+
+class Host(Strict):
+    """Where this controller itself gets its power."""
+
+    fed_by: tuple[Name, ...] = ()
+
+
+class Facility(Strict):
+    """A whole facility file."""
+
+    facility: Literal[1]
+    site: Site
+    power: Power
+    nodes: Mapping[Name, Node] = Field(default_factory=dict)
+    cooling: Cooling = Field(default_factory=Cooling)
+    devices: Mapping[Name, DeviceConfig] = Field(default_factory=dict)
+    auth: Mapping[Name, AuthConfig] = Field(default_factory=dict)
+    agents: Agents = Field(default_factory=Agents)
+    control: Control = Field(default_factory=Control)
+    controllers: Controllers = Field(default_factory=Controllers)
+    alerts: Alerts = Field(default_factory=Alerts)
+    store: Store = Field(default_factory=Store)
+    host: Host = Field(default_factory=Host)
