@@ -1,0 +1,1 @@
+"""Tests of Wattkeeper; the folders mirror the packages."""
