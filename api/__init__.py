@@ -1,0 +1,1 @@
+"""People, pages, webhooks, the command line and the wiring; imports everybody."""

@@ -1,0 +1,1 @@
+"""What to ask of the plant, and why; imports only facility."""

@@ -1,0 +1,1 @@
+"""How to talk to devices; imports only facility."""
