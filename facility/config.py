@@ -1,7 +1,7 @@
 """The shape of facility.yaml after loading: frozen, in canonical units, nothing optional left open.
 
 `facility.loading` reads text into these; `facility.checking` says whether they make sense
-together. Field names are the file's keys. Laws and defaults: docs/control.md of the design.
+together. Field names are the file's keys.
 """
 
 from __future__ import annotations
@@ -9,7 +9,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Discriminator,
+    Field,
+    Tag,
+)
 
 from facility.units import QuantityError, parse_quantity
 
@@ -46,7 +53,7 @@ Name = Annotated[str, Field(min_length=1, max_length=64, pattern=r"^[A-Za-z0-9][
 class Strict(BaseModel):
     """Frozen, unknown keys refused."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
 
 
 class Site(Strict):
@@ -67,9 +74,46 @@ class CurrentRating(Strict):
     phases: Literal[1, 3] = 3
 
 
-#: "450 kW", "500 kVA" (text, kept with its unit), or amps; resolved by facility.topology.
-RatingText = str
-Rating = RatingText | CurrentRating
+def _rating_branch(value: object) -> str:
+    if isinstance(value, (list, tuple)):
+        return "several"
+    return "amps" if isinstance(value, dict) else "text"
+
+
+def _rating_text(text: object) -> str:
+    if not isinstance(text, str):
+        raise ValueError(f"{text!r} has no unit; write 450 kW or 500 kVA")
+    for quantity in ("power", "apparent_power"):
+        try:
+            if parse_quantity(text, quantity) < 0.0:
+                raise ValueError(f"{text!r} must not be negative")
+        except QuantityError:
+            continue
+        return text
+    raise ValueError(f"{text!r} is neither watts (450 kW) nor volt-amperes (500 kVA)")
+
+
+#: "450 kW" or "500 kVA": text, kept with its unit; resolved by facility.topology.
+RatingText = Annotated[str, BeforeValidator(_rating_text)]
+OneRating = Annotated[
+    Annotated[RatingText, Tag("text")] | Annotated[CurrentRating, Tag("amps")],
+    Discriminator(_rating_branch),
+]
+Rating = Annotated[
+    Annotated[RatingText, Tag("text")]
+    | Annotated[CurrentRating, Tag("amps")]
+    | Annotated[tuple[OneRating, ...], Tag("several")],
+    Discriminator(_rating_branch),
+]
+
+
+def _resecure(text: object) -> object:
+    if text in ("never", "at once"):
+        return text
+    try:
+        return parse_quantity(text, "time")
+    except QuantityError as error:
+        raise ValueError(f"{error}, or never, or at once") from None
 
 
 class Transfer(Strict):
@@ -83,11 +127,19 @@ class Element(Strict):
     """One piece of the power plant."""
 
     kind: Literal[
-        "source", "transformer", "ups", "switchboard", "pdu", "busway", "branch", "switch",
-        "rack_pdu", "shelf",
+        "source",
+        "transformer",
+        "ups",
+        "switchboard",
+        "pdu",
+        "busway",
+        "branch",
+        "switch",
+        "rack_pdu",
+        "shelf",
     ]
     fed_by: tuple[Name, ...] = ()
-    rating: Rating | tuple[Rating, ...] = ()
+    rating: Rating = ()
     continuous: Share | None = None
     power_factor: float = Field(default=0.95, gt=0.0, le=1.0)
     autonomy: DurationS | None = None
@@ -139,7 +191,7 @@ class Power(Strict):
     meter_accuracy: Share = 0.02
     board_accuracy: Share = 0.05
     psu_efficiency: Share = 0.96
-    resecure: Literal["never", "at once"] | DurationS = 900.0
+    resecure: Annotated[str | float, BeforeValidator(_resecure)] = 900.0
 
 
 class Curve(Strict):

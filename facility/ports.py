@@ -58,7 +58,9 @@ class Bus(Protocol):
     async def start(self) -> None:
         """Connect in the background; returns at once, retries with back-off for ever."""
 
-    async def publish(self, topic: str, payload: bytes, *, qos: int = 0, retain: bool = False) -> bool:
+    async def publish(
+        self, topic: str, payload: bytes, *, qos: int = 0, retain: bool = False
+    ) -> bool:
         """Send; False when it could not be handed to the broker (never queued for later)."""
 
     def subscribe(self, pattern: str, handler: Callable[[str, bytes, bool], None]) -> None:
