@@ -94,8 +94,12 @@ def _names(key: str) -> Iterator[tuple[str, tuple[str, ...]]]:
         yield key, ()
         return
     for parts in product(*choices):
-        taken = iter(parts)
-        yield _RANGE.sub(lambda _: next(taken), key), parts
+        yield _fill(key, parts), parts
+
+
+def _fill(key: str, parts: tuple[str, ...]) -> str:
+    taken = iter(parts)
+    return _RANGE.sub(lambda _: next(taken), key)
 
 
 def _choices(text: str) -> list[str]:

@@ -164,7 +164,7 @@ class _NoAliases(yaml.SafeLoader):
     def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
         """One node; in place of an alias a scalar tagged as one."""
         if self.check_event(yaml.AliasEvent):
-            event = self.get_event()
+            event: yaml.AliasEvent = self.get_event()  # type: ignore[no-untyped-call]
             return yaml.ScalarNode(_ALIAS, event.anchor, event.start_mark, event.end_mark)
         self.anchors.clear()
         return super().compose_node(parent, index)
@@ -189,7 +189,10 @@ class _Reader:
             self._refuse_tag(node, path, "tag:yaml.org,2002:seq")
             children = [self.read(child, (*path, i)) for i, child in enumerate(node.value)]
             return Tree(children, line, column)
-        return Tree(self._scalar(node, path), line, column)
+        if isinstance(node, yaml.ScalarNode):
+            return Tree(self._scalar(node, path), line, column)
+        self._fault(node, path, "is no mapping, list or scalar")
+        return Tree(None, line, column)
 
     def _pairs(self, node: yaml.MappingNode, path: Path) -> Iterator[tuple[str, Tree]]:
         seen: dict[str, int] = {}
@@ -218,7 +221,7 @@ class _Reader:
                 ),
             )
 
-    def _scalar(self, node: yaml.Node, path: Path) -> Scalar:
+    def _scalar(self, node: yaml.ScalarNode, path: Path) -> Scalar:
         text = str(node.value)
         if node.style is not None:
             self._refuse_tag(node, path, "tag:yaml.org,2002:str")
