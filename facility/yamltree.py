@@ -114,6 +114,11 @@ def parse_tree(text: str, file: str) -> tuple[Tree, list[Problem]]:
         ConfigError: the text is no YAML at all, so nothing can be read.
     """
     problems: list[Problem] = []
+    bad = yaml.reader.Reader.NON_PRINTABLE.search(text)
+    if bad is not None:
+        line = text[: bad.start()].count("\n") + 1
+        column = bad.start() - (text.rfind("\n", 0, bad.start()) + 1) + 1
+        raise ConfigError([Problem(file, line, column, "", f"holds the character {bad.group()!r}")])
     loader = _NoAliases(text)
     try:
         node = loader.get_single_node()
@@ -165,7 +170,12 @@ class _NoAliases(yaml.SafeLoader):
         """One node; in place of an alias a scalar tagged as one."""
         if self.check_event(yaml.AliasEvent):
             event: yaml.AliasEvent = self.get_event()  # type: ignore[no-untyped-call]
-            return yaml.ScalarNode(_ALIAS, event.anchor, event.start_mark, event.end_mark)
+            return yaml.ScalarNode(
+                _ALIAS,
+                event.anchor,
+                event.start_mark,  # type: ignore[arg-type]
+                event.end_mark,  # type: ignore[arg-type]
+            )
         self.anchors.clear()
         return super().compose_node(parent, index)
 

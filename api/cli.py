@@ -1,0 +1,220 @@
+"""The command line. It imports the work of a command only when the command is given.
+
+Exit codes: 0 done, 1 the answer is "no", 2 usage, 70 internal.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+app = typer.Typer(
+    name="wattkeeper",
+    help="Power and cooling control for GPU halls.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+db = typer.Typer(help="The database: schema, backup, restore.", no_args_is_help=True)
+app.add_typer(db, name="db")
+
+Json = Annotated[bool, typer.Option("--json", help="One JSON document on standard output.")]
+Config = Annotated[str, typer.Option("--config", metavar="FILE", help="The facility file.")]
+Fail = Annotated[
+    list[str] | None,
+    typer.Option("--fail", metavar="ELEMENT", help="Count this element as lost; may be repeated."),
+]
+Loads = Annotated[
+    str | None, typer.Option("--loads", metavar="LOADS.json", help="Measured or planned loads.")
+]
+
+
+@app.command()
+def demo(
+    for_: Annotated[
+        str | None, typer.Option("--for", metavar="TIME", help="Stop after this long, e.g. 120s.")
+    ] = None,
+    scenario: Annotated[str, typer.Option(help="What happens to the plant.")] = "steady",
+    seed: Annotated[int, typer.Option(help="Of the plant's chance.")] = 1,
+    config: Annotated[
+        str | None, typer.Option("--config", metavar="FILE", help="Simulate this facility.")
+    ] = None,
+    record: Annotated[
+        str | None, typer.Option("--record", metavar="FILE", help="Record for `replay`.")
+    ] = None,
+    port: Annotated[int, typer.Option(help="Of page and API; 0 takes a free one.")] = 8080,
+    broker: Annotated[
+        str | None,
+        typer.Option(metavar="URL", help="Use this MQTT broker (mqtt://host:port), not our own."),
+    ] = None,
+    json: Json = False,
+) -> None:
+    """Simulate a hall on loopback, over real protocols, and run it."""
+    from api.commands.demo import run
+
+    raise typer.Exit(run(for_, scenario, seed, config, record, port, broker, json=json))
+
+
+@app.command()
+def serve(
+    config: Config,
+    host: Annotated[str, typer.Option(help="Address that page and API listen on.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(help="Of page and API; 0 takes a free one.")] = 8080,
+    state: Annotated[
+        str, typer.Option(metavar="DIR", help="Where the journal's spill file and locks live.")
+    ] = ".",
+    record: Annotated[
+        str | None, typer.Option("--record", metavar="FILE", help="Record for `replay`.")
+    ] = None,
+    addresses: Annotated[
+        str | None,
+        typer.Option(metavar="FILE", help="JSON: device -> address to use instead of the file's."),
+    ] = None,
+) -> None:
+    """Run the service of a hall."""
+    from api.commands.serve import run
+
+    raise typer.Exit(run(config, host, port, state, record, addresses))
+
+
+@app.command()
+def agent(config: Config) -> None:
+    """Run the agent of one GPU node (needs the right to set power limits)."""
+    from api.commands.agent import agent as run
+
+    raise typer.Exit(run(config))
+
+
+@app.command()
+def check(file: str, json: Json = False) -> None:
+    """Check a facility file: shape, then meaning; every fault at once."""
+    from api.commands.check import run
+
+    raise typer.Exit(run(file, json=json))
+
+
+@app.command()
+def poll(
+    target: Annotated[str, typer.Option(help="snmp://host[:port], modbus://host[:port]/unit.")],
+    profile: Annotated[str, typer.Option(help="Profile name, or auto.")] = "auto",
+    auth: Annotated[str | None, typer.Option(help="Name of an entry in the environment.")] = None,
+    community: Annotated[str | None, typer.Option(help="SNMP v2c community.")] = None,
+    once: Annotated[bool, typer.Option("--once", help="One look, then stop.")] = False,
+    record: Annotated[str | None, typer.Option(metavar="FILE", help="Write a capture.")] = None,
+    json: Json = False,
+) -> None:
+    """Read a device without writing to it."""
+    from api.commands.poll import poll as run
+
+    raise typer.Exit(run(profile, target, auth, community, once, record, json))
+
+
+@app.command()
+def headroom(file: str, loads: Loads = None, fail: Fail = None, json: Json = False) -> None:
+    """Prove which single losses a hall survives; no server needed."""
+    from api.commands.studies import headroom as run
+
+    raise typer.Exit(run(file, loads, fail or [], json))
+
+
+@app.command()
+def allocate(
+    file: str,
+    loads: Loads = None,
+    fail: Fail = None,
+    policy: Annotated[str, typer.Option(help="efficiency or throughput.")] = "efficiency",
+    json: Json = False,
+) -> None:
+    """Find the GPU power caps of a hall; no server needed."""
+    if policy not in ("efficiency", "throughput"):
+        raise typer.BadParameter("efficiency or throughput", param_hint="--policy")
+    from api.commands.studies import allocate as run
+
+    raise typer.Exit(run(file, loads, fail or [], policy, json))
+
+
+@app.command()
+def release(
+    scope: str,
+    url: Annotated[str, typer.Option(help="Of the running service.")] = "http://127.0.0.1:8080",
+    reason: Annotated[str, typer.Option(help="Kept in the audit.")] = "released by command line",
+    json: Json = False,
+) -> None:
+    """Give a scope (hall, rack:r01, loop:loop-1) back to local control."""
+    from api.commands.release import run
+
+    raise typer.Exit(run(scope, url, reason, json=json))
+
+
+@app.command()
+def replay(
+    file: str,
+    with_: Annotated[
+        str | None, typer.Option("--with", metavar="new.yaml", help="Decide by this file instead.")
+    ] = None,
+    json: Json = False,
+) -> None:
+    """Recompute recorded decisions and compare them bit for bit."""
+    from api.commands.replay import run
+
+    raise typer.Exit(run(file, with_, json=json))
+
+
+@app.command()
+def bench(name: str, json: Json = False) -> None:
+    """Run a benchmark, from a checkout."""
+    from api.commands.bench import run
+
+    raise typer.Exit(run(name, json=json))
+
+
+Url = Annotated[str, typer.Option("--url", help="SQLAlchemy URL of the database.")]
+
+
+@db.command("upgrade")
+def db_upgrade(url: Url) -> None:
+    """Bring the schema up to date."""
+    from api.commands.db import upgrade
+
+    raise typer.Exit(upgrade(url))
+
+
+@db.command("check")
+def db_check(url: Url) -> None:
+    """Whether schema and program agree."""
+    from api.commands.db import check as run
+
+    raise typer.Exit(run(url))
+
+
+@db.command("backup")
+def db_backup(file: str, url: Url) -> None:
+    """Write a backup."""
+    from api.commands.db import backup
+
+    raise typer.Exit(backup(url, file))
+
+
+@db.command("restore")
+def db_restore(file: str, url: Url) -> None:
+    """Restore a backup into an empty database."""
+    from api.commands.db import restore
+
+    raise typer.Exit(restore(url, file))
+
+
+def main() -> None:
+    """Entry point: an unexpected error is one line with its place, and exit code 70."""
+    try:
+        app()
+    except Exception as error:
+        import traceback
+
+        traceback.print_exc()
+        typer.echo(f"wattkeeper: internal error: {error}", err=True)
+        raise SystemExit(70) from error
+
+
+if __name__ == "__main__":
+    main()

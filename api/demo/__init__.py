@@ -1,0 +1,1 @@
+"""The demo: a simulated plant, the real service on real protocols, and a judge."""
