@@ -236,6 +236,19 @@ class Write(Strict):
     watchdog: DurationS | None = None
 
 
+class Simulated(Strict):
+    """What an impersonator answers for things that its plant does not know.
+
+    Attributes:
+        value: reading in the kind's canonical unit where the plant has no such instrument;
+            without it the impersonator sends the sentinel, or says that there is no such thing.
+        digits: decimals it claims, where the point has `digits`.
+    """
+
+    value: float | None = None
+    digits: Annotated[int, Field(ge=0, le=6)] = 0
+
+
 class PointEntry(Strict):
     """One point, or one per row of a table (its part then ends in `.*`).
 
@@ -250,8 +263,8 @@ class PointEntry(Strict):
         sentinels: raw patterns that mean "no value": integers (as sent, or as a bit pattern of
             the register type) or texts. Checked before scaling.
         plausible: narrower than the kind's own range, as two texts with a unit.
-        simulated: what an impersonator answers when its plant knows no such instrument, in the
-            kind's canonical unit; without it the impersonator answers with the sentinel.
+        optional: some models lack it; its absence is then no fault worth showing.
+        simulated: how an impersonator answers where its plant does not say.
     """
 
     part: Part
@@ -270,7 +283,7 @@ class PointEntry(Strict):
     plausible: tuple[str, str] | None = None
     optional: bool = False
     write: Write | None = None
-    simulated: float | None = None
+    simulated: Simulated = Field(default_factory=lambda: Simulated())
 
     @model_validator(mode="after")
     def _meaning(self) -> PointEntry:
@@ -292,6 +305,10 @@ class PointEntry(Strict):
         if modbus is not None and (modbus.stride is not None) != (self.table is not None):
             raise ValueError("`stride` is needed in a table, and only there")
         if self.write is not None:
+            if modbus is not None and modbus.function in ("input", "discrete"):
+                raise ValueError(f"{modbus.function} registers cannot be written")
+            if modbus is not None and (modbus.bit is not None or modbus.type == "text"):
+                raise ValueError("a bit of a register, or a text, cannot be written")
             least, most = quantity_of(self.write.min, kind), quantity_of(self.write.max, kind)
             if not least < most:
                 raise ValueError("write.min must lie below write.max")

@@ -1,0 +1,235 @@
+"""A device: a profile on a transport. Reads by layout; writes once and reads back."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from drivers.binding import At, Binding, BoundPoint, limits_of, may_write, resolve
+from drivers.codec import Answer, Decoded, decode, encode, text_of
+from drivers.profile import Identity, IdentitySource
+from drivers.transport import Transport
+from facility.clock import Clock
+from facility.commands import Ack, Command, Outcome
+from facility.points import Flaw, Grade, Layout, Scan, grade_of
+
+#: no look at a device takes longer, whatever its transport promises
+READ_DEADLINE_S: Final = 6.0
+#: a read-back that differs is looked at once more, this much later at least
+SECOND_LOOK_S: Final = 0.5
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceIdentity:
+    """Who a device says it is; None where it does not say."""
+
+    vendor: str | None = None
+    model: str | None = None
+    firmware: str | None = None
+    serial: str | None = None
+
+
+class ProfiledDevice:
+    """Implements `facility.ports.Device` for every register-like transport."""
+
+    def __init__(self, binding: Binding, transport: Transport, clock: Clock) -> None:
+        self.binding = binding
+        self.transport = transport
+        self._clock = clock
+        self._places = {
+            layout.key: tuple(
+                dict.fromkeys(at for point in binding.points[layout.key] for at in point.places)
+            )
+            for layout in binding.layouts
+        }
+
+    @property
+    def id(self) -> str:
+        """Name in the facility file."""
+        return self.binding.device
+
+    @property
+    def endpoint(self) -> str:
+        """The shared thing it talks through."""
+        return self.transport.endpoint
+
+    @property
+    def layouts(self) -> tuple[Layout, ...]:
+        """One per poll class, fixed for the life of the device."""
+        return self.binding.layouts
+
+    def period_s(self, layout: Layout) -> float:
+        """How often the layout wants to be read."""
+        return self.binding.periods[layout.key]
+
+    async def look(self, layout: Layout) -> tuple[Decoded, ...]:
+        """One look at one layout: value, quality and raw of each point, in its order."""
+        answers = await self._fetch(self._places[layout.key])
+        return tuple(_decoded(point, answers) for point in self.binding.points[layout.key])
+
+    async def read(self, layout: Layout) -> Scan:
+        """One look as a scan; all BAD when nothing was read."""
+        seen = await self.look(layout)
+        now_ms, now_s = self._clock.utc_ms(), self._clock.monotonic_s()
+        values = np.array([d.value for d in seen], dtype=np.float64)
+        grades = np.array([d.quality for d in seen], dtype=np.uint8)
+        return Scan(layout, values, grades, now_ms, now_ms, now_s)
+
+    async def identify(self) -> DeviceIdentity:
+        """Ask who it is; what cannot be learnt is None."""
+        identity = self.binding.profile.identity
+        names = ("vendor", "model", "firmware", "serial")
+        sources: dict[str, Sequence[IdentitySource]] = {n: getattr(identity, n) for n in names}
+        places = identity_places(identity)
+        answers = await self._fetch(tuple(places)) if places else {}
+        return DeviceIdentity(**{name: _text(sources[name], answers) for name in names})
+
+    async def write(self, command: Command) -> Ack:
+        """One attempt, read back after the point's settle time.
+
+        Refused without a word on the wire: a point that is not writable here, no finite number,
+        a value outside the profile's bounds, a command past its deadline.
+        """
+        point = self.binding.find(command.point)
+        refusal = self._refusal(command, point)
+        if refusal is not None or point is None or point.entry.write is None:
+            return self._ack(command, Outcome.REJECTED, None, refusal or "no such point")
+        limits = limits_of(point.entry)
+        assert limits is not None
+        steps = round((command.value - limits.low) / limits.step)
+        wanted = min(limits.low + steps * limits.step, limits.high)
+        before = await self._current(point)
+        answers = await self._fetch(point.places) if point.digits or point.unit_at else {}
+        raw = _raw(point, wanted, answers)
+        if raw is None:
+            return self._ack(command, Outcome.REJECTED, None, "the device cannot hold this value")
+        reply = await self.transport.put(point.at, raw)
+        if reply.outcome == "rejected":
+            return self._ack(command, Outcome.REJECTED, before, reply.detail)
+        settle_s = point.entry.write.settle
+        await asyncio.sleep(settle_s)
+        actual = await self._current(point)
+        if actual is None or not _same(point, actual, wanted, limits.step):
+            await asyncio.sleep(max(settle_s, SECOND_LOOK_S))
+            actual = await self._current(point)
+        return self._judged(command, point, wanted, before, actual, reply.outcome, reply.detail)
+
+    async def close(self) -> None:
+        """Let go of the transport."""
+        await self.transport.close()
+
+    def _refusal(self, command: Command, point: BoundPoint | None) -> str | None:
+        if point is None:
+            return f"{self.id} has no point {command.point}"
+        limits = limits_of(point.entry)
+        if limits is None:
+            return f"{command.point} is not writable"
+        profile = self.binding.profile
+        if not may_write(profile, self.transport.host):
+            return (
+                f"profile {profile.profile} is verified only by {profile.verified}: "
+                f"it may not write to {self.transport.host}"
+            )
+        if not math.isfinite(command.value):
+            return "no finite number"
+        if not limits.low <= command.value <= limits.high:
+            return f"{command.value:g} lies outside {limits.low:g} to {limits.high:g}"
+        if self._clock.utc_ms() > command.issued_ms + command.deadline_s * 1000.0:
+            return f"older than its deadline of {command.deadline_s:g} s when its turn came"
+        return None
+
+    async def _current(self, point: BoundPoint) -> float | None:
+        places = tuple(dict.fromkeys((point.readback, *point.places[1:])))
+        answers = await self._fetch(places)
+        decoded = decode(
+            point,
+            answers.get(point.readback, Flaw.TIMEOUT),
+            answers.get(point.digits) if point.digits else None,
+            answers.get(point.unit_at) if point.unit_at else None,
+        )
+        return None if grade_of(decoded.quality) is Grade.BAD else decoded.value
+
+    def _judged(
+        self,
+        command: Command,
+        point: BoundPoint,
+        wanted: float,
+        before: float | None,
+        actual: float | None,
+        outcome: str,
+        word: str,
+    ) -> Ack:
+        limits = limits_of(point.entry)
+        step = limits.step if limits else 0.0
+        unsure = "" if outcome == "accepted" else f"not acknowledged ({word}); "
+        if actual is None:
+            detail = f"{unsure}the value could not be read back"
+            return self._ack(command, Outcome.UNANSWERED, None, detail)
+        if _same(point, actual, wanted, step):
+            return self._ack(command, Outcome.APPLIED, actual, unsure + "read back")
+        if unsure:
+            detail = f"{unsure}read back {actual:g}"
+            return self._ack(command, Outcome.UNANSWERED, actual, detail)
+        if before is not None and _same(point, actual, before, step):
+            detail = f"acknowledged, but the value in force is still {actual:g}"
+            return self._ack(command, Outcome.REJECTED, actual, detail)
+        return self._ack(command, Outcome.CLAMPED, actual, f"asked {wanted:g}, got {actual:g}")
+
+    def _ack(self, command: Command, outcome: Outcome, actual: float | None, detail: str) -> Ack:
+        return Ack(command, outcome, actual, detail, self._clock.utc_ms())
+
+    async def _fetch(self, places: Sequence[At]) -> Mapping[At, Answer]:
+        try:
+            async with asyncio.timeout(READ_DEADLINE_S):
+                return await self.transport.fetch(places)
+        except TimeoutError:
+            return dict.fromkeys(places, Flaw.TIMEOUT)
+
+
+def identity_places(identity: Identity) -> dict[At, list[tuple[str, IdentitySource]]]:
+    """Every place that an identity is read from, with what is looked for there."""
+    places: dict[At, list[tuple[str, IdentitySource]]] = {}
+    for name in ("vendor", "model", "firmware", "serial"):
+        for source in getattr(identity, name):
+            if source.at is not None:
+                places.setdefault(resolve(source.at), []).append((name, source))
+    return places
+
+
+def _text(sources: Sequence[IdentitySource], answers: Mapping[At, Answer]) -> str | None:
+    for source in sources:
+        if source.at is None:
+            return source.text
+        at = resolve(source.at)
+        text = text_of(answers.get(at, Flaw.TIMEOUT), at, source.after, source.until)
+        if text is not None:
+            return text
+    return None
+
+
+def _decoded(point: BoundPoint, answers: Mapping[At, Answer]) -> Decoded:
+    return decode(
+        point,
+        answers.get(point.at, Flaw.TIMEOUT),
+        answers.get(point.digits, Flaw.TIMEOUT) if point.digits else None,
+        answers.get(point.unit_at, Flaw.TIMEOUT) if point.unit_at else None,
+    )
+
+
+def _raw(point: BoundPoint, value: float, answers: Mapping[At, Answer]) -> Answer | None:
+    digits = answers.get(point.digits) if point.digits else 0
+    unit = answers.get(point.unit_at) if point.unit_at else None
+    if not isinstance(digits, int) or (point.unit_at and not isinstance(unit, int)):
+        return None
+    return encode(point, value, digits, unit if isinstance(unit, int) else None)
+
+
+def _same(point: BoundPoint, a: float, b: float, step: float) -> bool:
+    """Equal within half a count of the register, or half a step where that is finer."""
+    resolution = abs(point.entry.scale * point.factors[0])
+    return abs(a - b) <= 0.5 * min(resolution, step) + 1e-6 * max(abs(a), abs(b))

@@ -1,0 +1,210 @@
+"""The seam between a device and a wire, and what every wire has in common.
+
+A `Transport` reads and writes *places* (`drivers.binding.At`) and knows nothing of points. One
+`Endpoint` stands for one thing that can be talked to (host:port, serial line): it has one lock.
+Each unit behind it has its own `Patience`: a unit that does not answer is left alone for longer
+and longer, so that it costs the others next to nothing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final, Protocol, TypeVar
+from urllib.parse import urlsplit
+
+from drivers.binding import At
+from drivers.codec import Answer, Raw
+from drivers.profile import SnmpWhere
+from facility.clock import Clock
+
+T = TypeVar("T")
+
+#: first and longest wait before a silent unit is asked again, seconds
+FIRST_WAIT_S: Final = 1.0
+LONGEST_WAIT_S: Final = 15.0
+#: one request waits this long for its answer
+TIMEOUT_S: Final = 1.0
+DEFAULT_PORTS: Final[Mapping[str, int]] = {"snmp": 161, "modbus": 502}
+
+
+@dataclass(frozen=True, slots=True)
+class Credentials:
+    """What a device wants to hear, resolved from wherever the secret is kept.
+
+    Attributes:
+        kind: "community" (SNMP v1/v2c) or "password".
+        user: for passwords.
+        secret: never logged; `repr` hides it.
+    """
+
+    kind: str = "community"
+    user: str | None = None
+    secret: str = field(default="public", repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """Where a device is.
+
+    Attributes:
+        scheme: snmp, modbus, mqtt or sim.
+        host, port: of the endpoint; empty and 0 for mqtt and sim.
+        unit: Modbus unit behind the endpoint.
+        topic: for mqtt, the device's topic on the site's broker.
+    """
+
+    scheme: str
+    host: str = ""
+    port: int = 0
+    unit: int = 1
+    topic: str = ""
+
+    @property
+    def endpoint(self) -> str:
+        """Name of the shared thing it is reached through."""
+        if self.scheme == "mqtt":
+            return "broker"
+        if self.scheme == "sim":
+            return "sim"
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return f"{self.scheme}://{host}:{self.port}"
+
+
+def parse_address(text: str) -> Address:
+    """Read `snmp://host[:port]`, `modbus://host[:port][/unit]`, `mqtt:topic` or `sim:`.
+
+    Raises:
+        ValueError: none of these.
+    """
+    scheme, _, rest = text.partition(":")
+    if scheme == "mqtt" and rest and not rest.startswith("//"):
+        return Address("mqtt", topic=rest.strip("/"))
+    if scheme == "sim":
+        return Address("sim")
+    if scheme not in DEFAULT_PORTS:
+        raise ValueError(f"{text!r} is no snmp://host:port, modbus://host:port/unit or mqtt:topic")
+    try:
+        url = urlsplit(text)
+        host, port = url.hostname, url.port
+    except ValueError as error:
+        raise ValueError(f"{text!r}: {error}") from None
+    if not host or url.query or url.fragment or url.username is not None:
+        raise ValueError(f"{text!r} is not {scheme}://host:port")
+    unit = 1
+    path = url.path.strip("/")
+    if path:
+        if scheme != "modbus" or not (path.isascii() and path.isdigit() and int(path) <= 255):
+            raise ValueError(f"{text!r}: {path!r} is no Modbus unit from 0 to 255")
+        unit = int(path)
+    if port == 0:
+        raise ValueError(f"{text!r}: port 0 cannot be talked to")
+    return Address(scheme, host, port or DEFAULT_PORTS[scheme], unit)
+
+
+@dataclass(frozen=True, slots=True)
+class WriteReply:
+    """What the wire said to a write.
+
+    Attributes:
+        outcome: "accepted", "rejected" (the device said no) or "unanswered" (nobody knows).
+        detail: the device's own word or code.
+    """
+
+    outcome: str
+    detail: str = ""
+
+
+class Transport(Protocol):
+    """Reads and writes places of one device; never raises for what a plant does."""
+
+    @property
+    def endpoint(self) -> str:
+        """Name of the shared thing it talks through."""
+
+    @property
+    def host(self) -> str:
+        """Host it talks to; empty when there is no network in between."""
+
+    @property
+    def requests(self) -> int:
+        """Requests put on the wire so far."""
+
+    async def fetch(self, places: Sequence[At]) -> Mapping[At, Answer]:
+        """One look at every place; a flaw where there is no raw. Keeps its own deadline."""
+
+    async def put(self, place: At, raw: Raw) -> WriteReply:
+        """One attempt, never repeated."""
+
+    async def rows(self, column: SnmpWhere) -> tuple[int, ...] | None:
+        """Row numbers of a table by a walk of one column whose index has the word `row` in it.
+
+        Returns:
+            None when it could not be walked.
+        """
+
+    async def close(self) -> None:
+        """Let go of the wire."""
+
+
+class Patience:
+    """How long to leave a silent unit alone; doubles with each failure, with jitter.
+
+    Jitter spreads the probes of units that died together.
+    """
+
+    def __init__(self, clock: Clock, rng: random.Random) -> None:
+        self._clock = clock
+        self._rng = rng
+        self.failures = 0
+        self._again_s = float("-inf")
+
+    @property
+    def waiting(self) -> bool:
+        """Whether the unit is to be left alone now."""
+        return self._clock.monotonic_s() < self._again_s
+
+    def answered(self) -> None:
+        """It spoke: trust it again."""
+        self.failures = 0
+        self._again_s = float("-inf")
+
+    def silent(self) -> None:
+        """It did not answer: wait longer than the last time."""
+        wait_s = min(FIRST_WAIT_S * 2.0 ** min(self.failures, 16), LONGEST_WAIT_S)
+        self.failures += 1
+        self._again_s = self._clock.monotonic_s() + wait_s * self._rng.uniform(0.8, 1.2)
+
+
+class Endpoint:
+    """One thing that can be talked to, by one at a time."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.lock = asyncio.Lock()
+
+
+class Links:
+    """The endpoints of a process, so that units behind one gateway share one lock and socket.
+
+    A wire keeps its own connection object here under the endpoint's name.
+    """
+
+    def __init__(self, clock: Clock, rng: random.Random | None = None) -> None:
+        self.clock = clock
+        self.rng = rng or random.Random(0)
+        self._shared: dict[tuple[type, str], object] = {}
+
+    def shared(self, kind: type[T], name: str, make: Callable[[], T]) -> T:
+        """The object of this kind that stands under `name`; made the first time."""
+        found = self._shared.get((kind, name))
+        if found is None:
+            found = self._shared[(kind, name)] = make()
+        assert isinstance(found, kind)
+        return found
+
+    def patience(self) -> Patience:
+        """A fresh back-off for one unit."""
+        return Patience(self.clock, self.rng)
