@@ -1,0 +1,274 @@
+"""Headroom: what every element can still take in its worst case, and what every rack may add.
+
+The law: least over the cases in which an element is alive of limit − load; ties within 1e-9 of
+the limit go to `normal` first, then to file order. A rack's headroom is the most that it alone
+can add until some element on its own paths is at its limit in some case.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from facility.points import FloatArray, IntArray
+from facility.topology import Shares, Topology
+
+
+@dataclass(frozen=True)
+class Headroom:
+    """The answer of one N+1 study.
+
+    Attributes:
+        load_w: float64[L], W.
+        limit_w: float64[E], W; inf when unrated.
+        normal_w: float64[E]; 0 on an element that is dead.
+        worst_w, headroom_w: float64[E]; NaN where never alive; headroom inf when unrated.
+        worst_case: int64[E]; case index that binds, -1 where never alive.
+        rack_headroom_w: float64[L]; NaN where dark in the normal case, inf without any limit.
+    """
+
+    topology: Topology = field(repr=False)
+    load_w: FloatArray
+    limit_w: FloatArray
+    normal_w: FloatArray
+    worst_w: FloatArray
+    worst_case: IntArray
+    headroom_w: FloatArray
+    rack_headroom_w: FloatArray
+
+    @cached_property
+    def ok(self) -> bool:
+        """Whether no headroom is negative."""
+        return not bool(np.any(self.headroom_w < 0.0))
+
+    @cached_property
+    def tightest(self) -> int | None:
+        """Row of the element with the least headroom; None where nothing has a limit."""
+        rated = np.isfinite(self.headroom_w)
+        if not rated.any():
+            return None
+        least = float(np.min(self.headroom_w[rated]))
+        near = self.headroom_w <= least + 1e-9 * self.limit_w
+        return int(np.flatnonzero(rated & near)[0])
+
+    @property
+    def binding(self) -> tuple[str, str, float] | None:
+        """Element, case and W of the least headroom."""
+        row = self.tightest
+        if row is None:
+            return None
+        case = self.topology.case_names[int(self.worst_case[row])]
+        return self.topology.elements[row], case, float(self.headroom_w[row])
+
+    def negative(self) -> list[tuple[str, str, float]]:
+        """Every element that lacks headroom: (element, case, W missing), worst first."""
+        rows = np.flatnonzero(self.headroom_w < 0.0)
+        rows = rows[np.argsort(self.headroom_w[rows], kind="stable")]
+        names, cases = self.topology.elements, self.topology.case_names
+        return [
+            (names[e], cases[int(self.worst_case[e])], -float(self.headroom_w[e])) for e in rows
+        ]
+
+    def to_json(self) -> dict[str, Any]:
+        """The document of `headroom --json`."""
+        t = self.topology
+        binding = self.binding
+        return {
+            "ok": self.ok,
+            "cases": len(t.case_names),
+            "elements": [self._element(e) for e in range(len(t.elements))],
+            "racks": [self._rack(i) for i in range(len(t.racks))],
+            "loads": [
+                {"load": t.loads[i], "load_w": float(self.load_w[i]), "down_in": down_in(t, i)}
+                for i in range(len(t.racks), len(t.loads))
+            ],
+            "binding": None
+            if binding is None
+            else {"element": binding[0], "case": binding[1], "headroom_w": binding[2]},
+        }
+
+    def _element(self, e: int) -> dict[str, Any]:
+        t, case = self.topology, int(self.worst_case[e])
+        return {
+            "element": t.elements[e],
+            "kind": t.kinds[e],
+            "limit_w": _known(self.limit_w[e]),
+            "normal_w": float(self.normal_w[e]),
+            "worst_w": _known(self.worst_w[e]),
+            "worst_case": t.case_names[case] if case >= 0 else None,
+            "headroom_w": _known(self.headroom_w[e]),
+            "power_factor": _known(t.power_factor[e]),
+        }
+
+    def _rack(self, i: int) -> dict[str, Any]:
+        t = self.topology
+        return {
+            "rack": t.loads[i],
+            "load_w": float(self.load_w[i]),
+            "down_in": down_in(t, i),
+            "single_fed": int(t.feed_counts[i]) == 1,
+            "shared": shared(t, i),
+            "headroom_w": _known(self.rack_headroom_w[i]),
+        }
+
+
+def _known(value: float) -> float | None:
+    return float(value) if math.isfinite(value) else None
+
+
+def down_in(topology: Topology, load: int) -> list[str]:
+    """Names of the cases in which a load is down."""
+    return [topology.case_names[k] for k in np.flatnonzero(~topology.compiled.up[:, load])]
+
+
+def shared(topology: Topology, load: int) -> list[str]:
+    """Elements other than sources whose loss darkens a load with more feeds than it needs."""
+    c = topology.compiled
+    if topology.feed_counts[load] <= topology.load_needs[load] or not c.up[0, load]:
+        return []
+    lost = c.lost[np.flatnonzero(~c.up[:, load])]
+    return [topology.elements[e] for e in lost if topology.kinds[e] != "source"]
+
+
+def study(
+    topology: Topology,
+    load_w: FloatArray,
+    split: FloatArray | None = None,
+    phases: FloatArray | None = None,
+) -> Headroom:
+    """Headroom of every element and load in every case.
+
+    Args:
+        topology: the plant, maintenance included.
+        load_w: float64[L], W of each load while it is up.
+        split: float64[F]; None as in the file, NaN where not measured.
+        phases: float64[F, 3]; None as in the file.
+    """
+    return study_shares(Shares.of(topology, split, phases), load_w)
+
+
+def study_shares(shares: Shares, load_w: FloatArray) -> Headroom:
+    """As `study`, with the split already folded in."""
+    topology, s = shares.topology, shares.structure
+    elements = len(topology.elements)
+    normal, worst = np.zeros(elements), np.full(elements, np.nan)
+    headroom = np.full(elements, np.nan)
+    case = np.full(elements, -1, dtype=np.int64)
+    if len(s.checks):
+        cell_w = shares.loads_w(load_w)
+        slack = shares.slack_w(load_w)
+        best = np.minimum.reduceat(slack, s.first_cell)
+        least, at = _first_least(slack, best, s.limit_w[s.checks], s.first_cell)
+        unrated = np.isinf(s.limit_w[s.checks])
+        if unrated.any():
+            most = -np.maximum.reduceat(cell_w, s.first_cell)
+            _, heaviest = _first_least(-cell_w, most, np.abs(most), s.first_cell)
+            at = np.where(unrated, heaviest, at)
+        whole = s.check_phase[s.checks] < 0
+        rows = s.check_element[s.checks[whole]]
+        normal[rows] = cell_w[s.first_cell[whole]]
+        headroom[rows], worst[rows] = least[whole], cell_w[at[whole]]
+        case[rows] = s.cell_case[at[whole]]
+        _fullest_phase(shares, cell_w, least, at, headroom, worst, case)
+        racks = _load_headroom(shares, slack)
+    else:
+        racks = np.full(len(topology.loads), np.inf)
+    dark = ~topology.compiled.up[0]
+    return Headroom(
+        topology=topology,
+        load_w=load_w,
+        limit_w=topology.limit_w,
+        normal_w=normal,
+        worst_w=worst,
+        worst_case=case,
+        headroom_w=headroom,
+        rack_headroom_w=np.where(dark, np.nan, np.maximum(racks, 0.0)),
+    )
+
+
+def _first_least(
+    value: FloatArray, best: FloatArray, scale: FloatArray, first: IntArray
+) -> tuple[FloatArray, IntArray]:
+    """Per segment the first value within 1e-9 of `scale` of the best, and where it stands."""
+    lengths = np.diff(np.append(first, len(value)))
+    room = np.where(np.isfinite(scale), 1e-9 * scale, 0.0)
+    near = value <= np.repeat(best + room, lengths)
+    where = np.where(near, np.arange(len(value)), len(value))
+    at = np.minimum.reduceat(where, first)
+    return value[at], at
+
+
+def _fullest_phase(
+    shares: Shares,
+    cell_w: FloatArray,
+    least: FloatArray,
+    at: IntArray,
+    headroom: FloatArray,
+    worst: FloatArray,
+    case: IntArray,
+) -> None:
+    """Where the fullest phase leaves less, the headroom is three times its room (in place)."""
+    s = shares.structure
+    whole_w = {}
+    for i in np.flatnonzero(s.check_phase[s.checks] >= 0):
+        e = int(s.check_element[s.checks[i]])
+        room = 3.0 * least[i]
+        if room < headroom[e] - 1e-9 * s.limit_w[e]:
+            headroom[e], case[e] = room, s.cell_case[at[i]]
+            whole_w[e] = int(case[e])
+    for e, k in whole_w.items():
+        low, high = np.searchsorted(s.cell_check, [e, e + 1])
+        cell = low + int(np.searchsorted(s.cell_case[low:high], k))
+        same = cell < high and s.cell_case[cell] == k
+        worst[e] = cell_w[cell if same else low]
+
+
+def _load_headroom(shares: Shares, slack: FloatArray) -> FloatArray:
+    """float64[L]: least of slack/weight over all cells that a load touches; inf without any."""
+    s, affected = shares.structure, shares.topology.compiled.affected
+    out = np.full(len(shares.topology.loads), np.inf)
+    on = shares.group_w > 1e-12
+    np.minimum.at(out, s.group_load[on], slack[s.group_cell[on]] / shares.group_w[on])
+    # Cases that do not touch a load weigh it as the normal one does; the cell with the least
+    # slack among them counts. Few cases touch a load, so few cells are skipped.
+    order = np.lexsort((slack, s.cell_check))
+    start = np.zeros(len(s.limit_w), dtype=np.int64)
+    start[s.checks] = s.first_cell
+    base = np.flatnonzero(shares.base_w > 1e-12)
+    load, weight = s.base_load[base], shares.base_w[base]
+    place = start[s.base_check[base]]
+    while True:
+        skip = affected[s.cell_case[order[place]], load]
+        if not skip.any():
+            break
+        place = place + skip
+    np.minimum.at(out, load, slack[order[place]] / weight)
+    return out
+
+
+def sentence(headroom: Headroom) -> str:
+    """What an operator must know first, in one or two sentences."""
+    binding = headroom.binding
+    if binding is None:
+        return "No element has a rating: nothing is known of any loss."
+    element, case, room_w = binding
+    condition = "now" if case == "normal" else f"if {case.removeprefix('loss of ').upper()} fails"
+    if headroom.ok:
+        return (
+            "Any single loss is survivable. "
+            f"Tightest: {element.upper()} {condition}, {kilowatts(room_w)} left."
+        )
+    more = len(headroom.negative()) - 1
+    others = f" {more} more element{'s' if more > 1 else ''} would be over." if more else ""
+    start = "Over its limit now" if case == "normal" else "Redundancy is lost"
+    return f"{start}: {element.upper()} lacks {kilowatts(-room_w)} {condition}.{others}"
+
+
+def kilowatts(power_w: float) -> str:
+    """ "84 kW", "0.4 kW": as many digits as a person needs."""
+    kilo = power_w / 1000.0
+    return f"{kilo:.0f} kW" if abs(kilo) >= 10.0 else f"{kilo:.1f} kW"

@@ -1,0 +1,25 @@
+"""The power plant as a graph: who feeds whom, what each may carry, and every single loss."""
+
+from facility.topology.graph import Source
+from facility.topology.plant import Case, Topology, phase_row
+from facility.topology.problems import (
+    phase_faults,
+    split_faults,
+    suggestion,
+    topology_problems,
+)
+from facility.topology.ratings import limit_of
+from facility.topology.shares import Shares
+
+__all__ = [
+    "Case",
+    "Shares",
+    "Source",
+    "Topology",
+    "limit_of",
+    "phase_faults",
+    "phase_row",
+    "split_faults",
+    "suggestion",
+    "topology_problems",
+]

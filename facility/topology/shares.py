@@ -1,0 +1,254 @@
+"""Weights: what each watt of each load puts on each element in each case.
+
+A *check* is an element, or one phase of an element with a three-phase amp rating. A *cell* is a
+check in a case in which its element is alive and which differs from the normal case; the normal
+cell of every check that is alive stands too. Every other cell equals its normal one.
+
+The structure depends on the topology alone; a changed split only multiplies.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import lru_cache
+
+import numpy as np
+
+from facility.points import FloatArray, IntArray
+from facility.topology.graph import BoolArray
+from facility.topology.plant import Topology
+
+#: Worst split of a dual supply that is not measured.
+UNMEASURED_SHARE = 0.65
+
+
+@dataclass(frozen=True)
+class Structure:
+    """Where the weights stand; depends on the topology and on whether phases are checked.
+
+    Attributes:
+        check_element: int[C]; check_phase: int[C], -1 for the whole element.
+        limit_w: float64[C], W; inf when unrated.
+        cell_check, cell_case: int[M], sorted by check, then case; the first cell of each check is
+            its normal one.
+        first_cell: int[C']; where each check that is alive begins; checks: int[C'], which.
+        base_check, base_load: int[B]; entries of the normal case.
+        group_cell, group_load, group_base: int[G]; changed entries, sorted by cell; `group_base`
+            is the entry of the normal case that they replace, -1 for none.
+    """
+
+    check_element: IntArray
+    check_phase: IntArray
+    limit_w: FloatArray
+    cell_check: IntArray
+    cell_case: IntArray
+    first_cell: IntArray
+    checks: IntArray
+    base_check: IntArray
+    base_load: IntArray
+    group_cell: IntArray
+    group_load: IntArray
+    group_base: IntArray
+    _entry_feed: IntArray = field(repr=False)
+    _entry_weight: FloatArray = field(repr=False)
+    _entry_phase: IntArray = field(repr=False)
+    _starts: IntArray = field(repr=False)
+    _start_pair: IntArray = field(repr=False)
+    _base_of: IntArray = field(repr=False)
+    _group_of: IntArray = field(repr=False)
+
+
+@lru_cache(maxsize=32)
+def _structure(key: _Identity, phased: bool) -> Structure:
+    topology = key.topology
+    c = topology.compiled
+    elements, cases, loads = len(topology.elements), len(topology.case_names), len(topology.loads)
+    check_element = np.arange(elements)
+    check_phase = np.full(elements, -1, dtype=np.int64)
+    limit = topology.limit_w
+    feed, element, weight = c.entry_feed, c.entry_element, c.entry_weight
+    check, phase = element, np.full(len(element), -1, dtype=np.int64)
+    rated = np.flatnonzero(np.isfinite(topology.phase_limit_w))
+    if phased and len(rated):
+        check_element = np.concatenate([check_element, np.repeat(rated, 3)])
+        check_phase = np.concatenate([check_phase, np.tile(np.arange(3), len(rated))])
+        limit = np.concatenate([limit, np.repeat(topology.phase_limit_w[rated], 3)])
+        place = np.full(elements, -1, dtype=np.int64)
+        place[rated] = elements + 3 * np.arange(len(rated))
+        on = np.flatnonzero(place[element] >= 0)
+        check = np.concatenate([check, *(place[element[on]] + p for p in range(3))])
+        phase = np.concatenate([phase, np.repeat(np.arange(3), len(on))])
+        feed = np.concatenate([feed, np.tile(feed[on], 3)])
+        weight = np.concatenate([weight, np.tile(weight[on], 3)])
+    checks_n = len(check_element)
+    pair = c.feed_pair[feed]
+    order = np.lexsort((check, pair))
+    feed, check, phase, weight, pair = (a[order] for a in (feed, check, phase, weight, pair))
+    key_of = pair * checks_n + check
+    starts = np.flatnonzero(np.diff(key_of, prepend=-1))
+    g_pair, g_check = pair[starts], check[starts]
+    g_case, g_load = c.pair_case[g_pair], c.pair_load[g_pair]
+    alive = ~c.dead[g_case, check_element[g_check]]
+    base_of = np.flatnonzero(g_case == 0)
+    base_key = g_load[base_of] * checks_n + g_check[base_of]
+    base_order = np.argsort(base_key, kind="stable")
+    base_of, base_key = base_of[base_order], base_key[base_order]
+    group_of = np.flatnonzero((g_case > 0) & alive)
+    cell_key = g_check[group_of] * cases + g_case[group_of]
+    normal = np.flatnonzero(~c.dead[0, check_element]) * cases
+    cells = np.unique(np.concatenate([cell_key, normal]))
+    group_order = np.argsort(cell_key, kind="stable")
+    group_of, cell_key = group_of[group_order], cell_key[group_order]
+    wanted = g_load[group_of] * checks_n + g_check[group_of]
+    at = np.minimum(np.searchsorted(base_key, wanted), max(len(base_key) - 1, 0))
+    hit = base_key[at] == wanted if len(base_key) else np.zeros(len(wanted), dtype=np.bool_)
+    first = np.flatnonzero(np.diff(cells // cases, prepend=-1))
+    return Structure(
+        check_element=check_element,
+        check_phase=check_phase,
+        limit_w=limit,
+        cell_check=cells // cases,
+        cell_case=cells % cases,
+        first_cell=first,
+        checks=cells[first] // cases,
+        base_check=g_check[base_of],
+        base_load=g_load[base_of],
+        group_cell=np.searchsorted(cells, cell_key),
+        group_load=g_load[group_of],
+        group_base=np.where(hit, at, -1),
+        _entry_feed=feed,
+        _entry_weight=weight,
+        _entry_phase=phase,
+        _starts=starts,
+        _start_pair=g_pair,
+        _base_of=base_of,
+        _group_of=group_of,
+    )
+
+
+class _Identity:
+    """Makes a topology a cache key by identity: equal topologies are compiled where they are."""
+
+    def __init__(self, topology: Topology) -> None:
+        self.topology = topology
+
+    def __hash__(self) -> int:
+        return id(self.topology)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Identity) and other.topology is self.topology
+
+
+@dataclass(frozen=True)
+class Shares:
+    """Weights for one split of the feeds.
+
+    Attributes:
+        base_w: float64[B]; W on a check per W of a load, normal case.
+        group_w: float64[G]; the same in changed cells.
+        delta_w: float64[G]; change against the normal case.
+    """
+
+    topology: Topology
+    structure: Structure
+    base_w: FloatArray
+    group_w: FloatArray
+    delta_w: FloatArray
+
+    @classmethod
+    def of(
+        cls,
+        topology: Topology,
+        split: FloatArray | None = None,
+        phases: FloatArray | None = None,
+    ) -> Shares:
+        """Fold a split into the structure.
+
+        Args:
+            topology: the plant.
+            split: float64[F], any scale; NaN on a feed: the split of that load is not measured
+                (the worse of 65/35 and 35/65). None: as in the file.
+            phases: float64[F, 3], shares of L1..L3; NaN rows count a third each. None: as in
+                the file.
+        """
+        split = topology.split if split is None else split
+        if phases is None:
+            stated, shares = bool(topology.phases_stated.any()), topology.phases
+        else:
+            known = np.isfinite(phases).all(axis=1, keepdims=True)
+            stated, shares = bool(known.any()), np.where(known, phases, 1.0 / 3.0)
+        s = _structure(_Identity(topology), stated)
+        if len(s._starts) == 0:
+            none = np.zeros(0)
+            return cls(topology, s, none, none, none)
+        mean, extra = _split_factors(topology, split)
+        feed, phase = s._entry_feed, s._entry_phase
+        value = s._entry_weight
+        if stated:
+            of_phase = shares[topology.compiled.feed_column[feed], np.maximum(phase, 0)]
+            value = value * np.where(phase >= 0, of_phase, 1.0)
+        weight = np.add.reduceat(mean[feed] * value, s._starts)
+        weight += extra[s._start_pair] * np.maximum.reduceat(value, s._starts)
+        base, group = weight[s._base_of], weight[s._group_of]
+        before = np.where(s.group_base >= 0, base[s.group_base], 0.0) if len(base) else 0.0
+        return cls(topology, s, base, group, group - before)
+
+    def loads_w(self, load_w: FloatArray) -> FloatArray:
+        """float64[M]: W on each cell for loads of `load_w` (float64[L], W)."""
+        s = self.structure
+        checks = len(s.limit_w)
+        normal = np.bincount(s.base_check, self.base_w * load_w[s.base_load], checks)
+        change = np.bincount(s.group_cell, self.delta_w * load_w[s.group_load], len(s.cell_check))
+        return normal[s.cell_check] + change
+
+    def slack_w(self, load_w: FloatArray) -> FloatArray:
+        """float64[M]: W left on each cell; negative: over its limit. inf when unrated.
+
+        What lies within 1e-9 of the limit counts as exactly at it.
+        """
+        limit = self.structure.limit_w[self.structure.cell_check]
+        slack = limit - self.loads_w(load_w)
+        return np.where((np.abs(slack) <= 1e-9 * limit) & np.isfinite(limit), 0.0, slack)
+
+    def row(self, cell: int) -> FloatArray:
+        """float64[L]: W on one cell per W of each load."""
+        s = self.structure
+        out = np.zeros(len(self.topology.loads))
+        on = s.base_check == s.cell_check[cell]
+        out[s.base_load[on]] = self.base_w[on]
+        low, high = np.searchsorted(s.group_cell, [cell, cell + 1])
+        out[s.group_load[low:high]] = self.group_w[low:high]
+        return out
+
+    def name(self, cell: int) -> tuple[str, str]:
+        """Element and case of a cell."""
+        s, t = self.structure, self.topology
+        element = t.elements[s.check_element[s.cell_check[cell]]]
+        return element, t.case_names[s.cell_case[cell]]
+
+
+def _split_factors(topology: Topology, split: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Per pair feed the certain share, per pair the share that may sit on any one feed alive."""
+    c = topology.compiled
+    load = c.pair_load
+    pairs = len(load)
+    wanted = np.where(c.feed_alive, split[c.feed_column], 0.0)
+    unknown = np.isnan(np.bincount(topology.feed_load, split, minlength=len(topology.loads)))
+    wanted = np.where(np.isnan(wanted), 0.0, wanted)
+    total = np.bincount(c.feed_pair, wanted, pairs)
+    living = np.maximum(c.pair_alive, 1)
+    feed_total = total[c.feed_pair]
+    equal = c.feed_alive / living[c.feed_pair]
+    mean = np.where(feed_total > 0.0, wanted / np.where(feed_total > 0.0, feed_total, 1.0), equal)
+    extra = np.zeros(pairs)
+    others = np.maximum(topology.feed_counts - 1, 1)
+    low = np.where(topology.feed_counts > 1, (1.0 - UNMEASURED_SHARE) / others, 0.0)[load]
+    whole = UNMEASURED_SHARE + low * (living - 1)
+    doubt = unknown[load] & ~topology.hot_spare[load]
+    mean = np.where(doubt[c.feed_pair], (low / whole)[c.feed_pair] * c.feed_alive, mean)
+    extra = np.where(doubt, (UNMEASURED_SHARE - low) / whole, extra)
+    spare = topology.hot_spare[load] & (c.pair_alive >= 2)
+    mean = np.where(spare[c.feed_pair], 0.0, mean)
+    extra = np.where(spare, 1.0, extra)
+    up = c.up[c.pair_case, load]
+    return mean * up[c.feed_pair], extra * up
