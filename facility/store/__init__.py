@@ -1,0 +1,40 @@
+"""Where what we saw, chose and did is kept: SQLite or PostgreSQL, one writer, plain records.
+
+store = open_store("sqlite:///hall.db", SystemClock())
+store.put(scan)                                  # queued, on the disk within a second
+store.journal_intent(decision).result()          # done = committed
+store.history(point, from_ms, to_ms, 60).result()
+"""
+
+from __future__ import annotations
+
+from facility.store.adapters import StoreJournal, StoreReader, committed
+from facility.store.errors import (
+    HistoryLimit,
+    LeaseLost,
+    SchemaMismatch,
+    StoreClosed,
+    StoreCorrupt,
+    StoreError,
+    StoreLocked,
+    StoreUnavailable,
+    UnknownRecord,
+)
+from facility.store.store import Store, open_store
+
+__all__ = [
+    "HistoryLimit",
+    "LeaseLost",
+    "SchemaMismatch",
+    "Store",
+    "StoreClosed",
+    "StoreCorrupt",
+    "StoreError",
+    "StoreJournal",
+    "StoreLocked",
+    "StoreReader",
+    "StoreUnavailable",
+    "UnknownRecord",
+    "committed",
+    "open_store",
+]

@@ -1,0 +1,185 @@
+"""Transactions of the one writer: groups of jobs, batches of scans, outages and recovery.
+
+An outage is remembered for a while that doubles from 0.1 s to 5 s; until it is over, jobs fail at
+once (after going to the spill file, if they must survive) instead of making their callers wait.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final
+
+import sqlalchemy as sa
+
+from facility.clock import Clock
+from facility.points import Scan
+from facility.store.engine import is_outage
+from facility.store.errors import StoreUnavailable
+from facility.store.inbox import Job
+from facility.store.records import DroppedRecord
+from facility.store.rows import scans as scan_rows
+from facility.store.spill import Spill
+
+_FIRST_WAIT_S: Final = 0.1
+_LONGEST_WAIT_S: Final = 5.0
+
+#: kind of spill entry -> writes its body again; writing twice must be harmless.
+Replay = Mapping[str, Callable[[sa.Connection, Mapping[str, Any]], None]]
+
+
+class Committer:
+    """Writes through one engine; used by one thread at a time.
+
+    Attributes:
+        error: of the last failed transaction; None while all is well.
+        retry_at_s: monotonic moment before which nothing is tried.
+    """
+
+    def __init__(
+        self, engine: sa.Engine, clock: Clock, spill: Spill | None, replay: Replay
+    ) -> None:
+        self._engine = engine
+        self._clock = clock
+        self._spill = spill
+        self._replay = replay
+        self._refused = 0
+        self._layouts: dict[str, int] = {}
+        self._wait_s = _FIRST_WAIT_S
+        self.error: str | None = None
+        self.retry_at_s = float("-inf")
+        self.scans = 0
+        self.samples = 0
+        self.busy_s = 0.0
+
+    @property
+    def spilled(self) -> int:
+        """Entries waiting in the spill file."""
+        return len(self._spill) if self._spill is not None else 0
+
+    def ready(self) -> bool:
+        """Whether it is time to try the database."""
+        return self._clock.monotonic_s() >= self.retry_at_s
+
+    def run_jobs(self, jobs: Sequence[Job]) -> None:
+        """Run jobs in one transaction, each in a savepoint; sets every future.
+
+        A job that fails by its own fault fails alone.
+        """
+        live = [job for job in jobs if job.future.set_running_or_notify_cancel()]
+        if not live:
+            return
+        if not self.ready():
+            self._fail(live)
+            return
+        began_s = self._clock.monotonic_s()
+        ends: list[tuple[Job, Any, Exception | None]] = []
+        try:
+            with self._engine.begin() as connection:
+                self._replay_spill(connection)
+                for job in live:
+                    ends.append((job, *_attempt(connection, job)))
+        except (sa.exc.SQLAlchemyError, OSError) as error:
+            self._down(error)
+            self._fail(live)
+            return
+        self._up(began_s)
+        for job, result, fault in ends:
+            if fault is None:
+                job.future.set_result(result)
+            else:
+                job.future.set_exception(fault)
+
+    def write_scans(self, batch: Sequence[Scan], loss: DroppedRecord | None) -> str | None:
+        """Append scans and the ledger entry in one transaction.
+
+        Returns:
+            None when committed; "" when the database is away (try again later); else why the
+            batch can never be written.
+        """
+        if not self.ready():
+            return ""
+        began_s = self._clock.monotonic_s()
+        new: dict[str, int] = {}
+        try:
+            with self._engine.begin() as connection:
+                self._replay_spill(connection)
+                if batch:
+                    new = scan_rows.layout_ids(
+                        connection, (scan.layout for scan in batch), self._layouts
+                    )
+                    scan_rows.write_scans(connection, batch, {**self._layouts, **new})
+                if loss is not None:
+                    scan_rows.write_dropped(connection, loss)
+        except (sa.exc.SQLAlchemyError, OSError) as error:
+            if isinstance(error, sa.exc.DBAPIError) and not is_outage(error):
+                return _words(error)
+            self._down(error)
+            return ""
+        self._up(began_s)
+        self._layouts.update(new)
+        self.scans += len(batch)
+        self.samples += sum(len(scan.layout) for scan in batch)
+        return None
+
+    def _replay_spill(self, connection: sa.Connection) -> None:
+        self._refused = 0
+        if self._spill is None or not len(self._spill):
+            return
+        for kind, body in self._spill.entries():
+            try:
+                with connection.begin_nested():
+                    self._replay[kind](connection, body)
+            except (sa.exc.SQLAlchemyError, LookupError, TypeError, ValueError) as error:
+                if is_outage(error):
+                    raise
+                self._refused += 1
+
+    def _up(self, began_s: float) -> None:
+        if self._spill is not None and len(self._spill):
+            if self._refused or self._spill.damaged:
+                self._spill.set_aside()
+            else:
+                self._spill.clear()
+        self.error = None
+        self._wait_s = _FIRST_WAIT_S
+        self.busy_s += self._clock.monotonic_s() - began_s
+
+    def _down(self, error: Exception) -> None:
+        self.error = _words(error)
+        self.retry_at_s = self._clock.monotonic_s() + self._wait_s
+        self._wait_s = min(2.0 * self._wait_s, _LONGEST_WAIT_S)
+        # Layouts written by another transaction that never came to be must not be believed, and
+        # a restored database may number them anew.
+        self._layouts.clear()
+        self._engine.dispose()
+
+    def _fail(self, jobs: Sequence[Job]) -> None:
+        why = f"the database cannot be written now: {self.error}"
+        for job in jobs:
+            job.future.set_exception(StoreUnavailable(why, spilled=self._save(job)))
+
+    def _save(self, job: Job) -> bool:
+        if self._spill is None or job.spill is None:
+            return False
+        kind, body = job.spill
+        try:
+            self._spill.append(kind, body())
+        except OSError:
+            return False
+        return True
+
+
+def _attempt(connection: sa.Connection, job: Job) -> tuple[Any, Exception | None]:
+    try:
+        with connection.begin_nested():
+            return job.run(connection), None
+    except Exception as error:
+        if is_outage(error):
+            raise
+        return None, error
+
+
+def _words(error: BaseException) -> str:
+    """The driver's own words, without statement, parameters or URL."""
+    cause = error.orig if isinstance(error, sa.exc.DBAPIError) else error
+    return " ".join(str(cause).split()) or type(cause).__name__
