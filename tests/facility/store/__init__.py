@@ -1,0 +1,1 @@
+"""Tests of facility/store, each on SQLite and on PostgreSQL."""
