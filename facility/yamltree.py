@@ -160,6 +160,19 @@ def read_text(path: str) -> tuple[str, bytes]:
         raise ConfigError([Problem(path, line, 1, "", "not UTF-8 text")]) from None
 
 
+def read_tree(path: str) -> tuple[Tree, bytes]:
+    """Read and parse a file that must be faultless; returns the tree and the bytes.
+
+    Raises:
+        ConfigError: every fault of reading and of strict YAML.
+    """
+    text, raw = read_text(path)
+    tree, problems = parse_tree(text, path)
+    if problems:
+        raise ConfigError(problems)
+    return tree, raw
+
+
 class _NoAliases(yaml.SafeLoader):
     """Composes nodes; an alias becomes a node with a tag that the reader refuses.
 
