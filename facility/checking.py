@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 
 from facility.config import Facility, Loop, Node
 from facility.errors import ConfigError, Problem
-from facility.loading import Loaded, load_partly
+from facility.loading import Loaded, load_partly, once
 from facility.points import PointId
 from facility.topology import topology_problems
 from facility.yamltree import dotted, read_text
@@ -44,8 +44,8 @@ def check(loaded: Loaded, offers: Offers | None = None) -> list[Problem]:
         faults.extend(_control(facility))
         faults.extend(_secrets(facility))
         faults.extend(_host(facility))
-    problems = [loaded.problem(*fault) for fault in faults]
-    return sorted(problems, key=lambda p: (p.line, p.column, p.path))
+    problems = once(loaded.problem(*fault) for fault in faults)
+    return sorted(problems, key=lambda p: (p.line, p.column))
 
 
 def examine(path: str, offers: Offers | None = None) -> tuple[Loaded | None, list[Problem]]:
@@ -68,7 +68,7 @@ def examine(path: str, offers: Offers | None = None) -> tuple[Loaded | None, lis
         if any(problem.path.startswith(dotted(out[:-1]) or "\0") for out in left_out):
             continue
         problems.append(problem)
-    problems.sort(key=lambda p: (p.line, p.column, p.path))
+    problems.sort(key=lambda p: (p.line, p.column))
     return (None if problems else loaded), problems
 
 

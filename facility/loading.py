@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Final
 
@@ -101,7 +101,7 @@ def load_partly(
         for path in sorted(pruned, key=lambda p: tuple(map(str, p)), reverse=True):
             tree = tree.without(path)
         left_out.extend(pruned)
-    problems = sorted(_once(problems), key=lambda p: (p.line, p.column))
+    problems = sorted(once(problems), key=lambda p: (p.line, p.column))
     if facility is None:
         return None, problems, left_out
     nodes = {name: _with_defaults(node) for name, node in facility.nodes.items()}
@@ -109,7 +109,7 @@ def load_partly(
     return Loaded(filled, tree, file, raw, hashlib.sha256(raw).hexdigest()), problems, left_out
 
 
-def _once(problems: list[Problem]) -> Iterator[Problem]:
+def once(problems: Iterable[Problem]) -> Iterator[Problem]:
     """A fault inside a range stands once, not once per name."""
     seen: set[tuple[int, int, str]] = set()
     for problem in problems:
