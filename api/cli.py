@@ -67,15 +67,18 @@ def serve(
     record: Annotated[
         str | None, typer.Option("--record", metavar="FILE", help="Record for `replay`.")
     ] = None,
-    addresses: Annotated[
+    overlay: Annotated[
         str | None,
-        typer.Option(metavar="FILE", help="JSON: device -> address to use instead of the file's."),
+        typer.Option(
+            metavar="FILE",
+            help="JSON that a simulation writes: addresses and services instead of the file's.",
+        ),
     ] = None,
 ) -> None:
     """Run the service of a hall."""
     from api.commands.serve import run
 
-    raise typer.Exit(run(config, host, port, state, record, addresses))
+    raise typer.Exit(run(config, host, port, state, record, overlay))
 
 
 @app.command()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import os
 import signal
@@ -59,10 +60,8 @@ class Simulator:
     async def stop(self) -> None:
         """End it, politely first."""
         if self._process.returncode is None:
-            try:
+            with contextlib.suppress(ChildDied):
                 await self._say("stop")
-            except ChildDied:
-                pass
             await _end(self._process)
         self._reader.cancel()
 

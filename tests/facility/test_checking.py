@@ -1,0 +1,106 @@
+"""Meaning: what a file says must fit together; every fault is named, at its place, with a hint."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from facility.checking import Offers, check, examine
+from facility.loading import load_text
+
+PDU = frozenset({("total", "active_power")})
+OFFERS: Offers = {
+    "pdu/some": (PDU, frozenset()),
+    "cdu/some": (PDU, frozenset({("loop.secondary", "supply_setpoint")})),
+    "sensor/some": (frozenset({("inlet", "temperature")}), frozenset()),
+}
+
+GOOD = """facility: 1
+site: {name: Row, timezone: Europe/Berlin}
+power:
+  elements:
+    grid: {kind: source}
+    row-[a,b]: {kind: busway, fed_by: [grid], rating: {current: 250 A, voltage_ll: 415 V}}
+  racks:
+    r1: {feeds: {a: row-a, b: row-b}, rating: 30 kW}
+  loads:
+    pump: {feeds: {a: row-a, b: row-b}, rating: 4 kW}
+nodes:
+  n1: {rack: r1, gpus: 8, gpu: h100, min_cap: 200 W, max_cap: 700 W}
+cooling:
+  loops:
+    loop-1:
+      cdus: {cdu: pump}
+      racks: {r1: 90 %}
+      sensors: [inlet]
+      design_flow: 100 L/min
+      heat_capacity: 60 kW
+devices:
+  meter-[a,b]: {profile: pdu/some, address: "snmp://10.0.0.1", measures: {rack: r1, feed: "{1}"}}
+  cdu: {profile: cdu/some, address: "modbus://10.0.0.2/1", measures: {loop: loop-1}}
+  inlet: {profile: sensor/some, address: "mqtt:hall/inlet", measures: {rack: r1}}
+control:
+  enabled: true
+  allow: [{points: "*:total:power_cap", by: me}]
+host: {fed_by: [row-a, row-b]}
+"""
+
+
+def faults(text: str) -> list[tuple[str, str]]:
+    return [(p.path, p.problem) for p in check(load_text(text), OFFERS)]
+
+
+def test_a_sound_file_has_no_fault() -> None:
+    assert faults(GOOD) == []
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "path", "words"),
+    [
+        ("b: row-b}, rating: 30", "b: row-c}, rating: 30", "power.racks.r1.feeds.b", "row-c"),
+        ("rack: r1, gpus", "rack: r9, gpus", "nodes.n1.rack", "no rack 'r9'"),
+        ("min_cap: 200 W", "min_cap: 800 W", "nodes.n1.min_cap", "above max_cap"),
+        ("profile: pdu/some", "profile: pdu/sum", "devices.meter-a.profile", "no profile"),
+        ("Europe/Berlin", "Europe/Berlim", "site.timezone", "no time zone"),
+        ("cdus: {cdu: pump}", "cdus: {cdu: pumpe}", "cooling.loops.loop-1.cdus.cdu", "no load"),
+        ("sensors: [inlet]", "sensors: [outlet]", "cooling.loops.loop-1.sensors.0", "no device"),
+        ("meter-[a,b]", "meter-[a]", "power.racks.r1.feeds.b", "no device measures"),
+        ("fed_by: [row-a, row-b]", "fed_by: [row-a]", "host.fed_by", "one side only"),
+        ('address: "snmp://10.0.0.1"', 'address: "http://x"', "devices.meter-a.address", "is no"),
+        (
+            "measures: {loop: loop-1}",
+            "measures: {loop: l2}",
+            "devices.cdu.measures.loop",
+            "no loop",
+        ),
+    ],
+)
+def test_a_fault_of_meaning_is_named_at_its_place(
+    old: str, new: str, path: str, words: str
+) -> None:
+    assert old in GOOD
+    found = faults(GOOD.replace(old, new, 1))
+    assert [p for p, problem in found if words in problem] == [path]
+
+
+def test_faults_of_shape_and_of_meaning_are_listed_together(tmp_path: Path) -> None:
+    file = tmp_path / "row.yaml"
+    text = GOOD.replace("name: Row", "name: Row, nmae: x").replace("b: row-b}", "b: row-c}", 1)
+    file.write_text(text, "utf-8")
+    loaded, problems = examine(str(file), OFFERS)
+    assert loaded is None
+    assert {p.path for p in problems} >= {"site.nmae", "power.racks.r1.feeds.b"}
+    assert all(p.line > 0 and p.column > 0 for p in problems)
+
+
+def test_what_a_faulty_part_hides_is_not_blamed_on_others(tmp_path: Path) -> None:
+    file = tmp_path / "row.yaml"
+    file.write_text(GOOD.replace("r1: {feeds", "r1: {feds", 1), "utf-8")
+    _, problems = examine(str(file), OFFERS)
+    assert {p.path for p in problems} == {"power.racks.r1.feds", "power.racks.r1.feeds"}
+
+
+def test_a_study_needs_no_devices() -> None:
+    text = GOOD[: GOOD.index("cooling:")]
+    assert check(load_text(text)) == []
