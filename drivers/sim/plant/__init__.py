@@ -1,0 +1,1 @@
+"""The simulated plant: physics, electricity, instruments, and the twin beside it."""
