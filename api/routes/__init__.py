@@ -1,0 +1,20 @@
+"""The routes of the API: thin; parse, ask the hall or the store, shape the answer."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from fastapi import APIRouter
+
+from api.routes import alarms, control, events, facility, journal, points, power, webhooks
+
+ROUTERS: Final[tuple[APIRouter, ...]] = (
+    facility.router,
+    points.router,
+    power.router,
+    journal.router,
+    control.router,
+    alarms.router,
+    webhooks.router,
+    events.router,
+)

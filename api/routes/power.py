@@ -1,0 +1,49 @@
+"""Headroom in every single loss, what-if studies, and the allocation of caps."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Depends, Query
+
+from api.picture import fact, finite, iso
+from api.problems import Problem
+from api.routes.deps import HallDep, needs, problems
+from api.security import Role
+
+router = APIRouter(
+    tags=["power"], dependencies=[Depends(needs(Role.VIEWER))], responses=problems("unavailable")
+)
+
+
+@router.get("/headroom", summary="N+1 study of the present load", responses=problems("not-found"))
+async def headroom(
+    hall: HallDep,
+    fail: Annotated[
+        list[str] | None, Query(description="element that fails too; repeated", max_length=50)
+    ] = None,
+) -> dict[str, Any]:
+    """Every element and rack in its worst case, W; negative headroom: redundancy is lost.
+
+    With `fail`, the same study with these elements gone: nothing is changed by asking.
+    """
+    if fail:
+        answer: dict[str, Any] = finite(await hall.what_if(fail))
+        return answer
+    decision = hall.decision()
+    study = fact(decision, "headroom")
+    if not study:
+        raise Problem("unavailable", "no cycle has studied the topology yet")
+    known: dict[str, Any] = finite(study)
+    return known
+
+
+@router.get("/allocation", summary="The caps in force: plan and prices")
+async def allocation(hall: HallDep) -> dict[str, Any]:
+    """Caps in W per GPU, tokens/s per node, and what one more kW is worth where it is scarce."""
+    decision = hall.decision()
+    found = fact(decision, "allocation")
+    if decision is None or not found:
+        raise Problem("unavailable", "no allocation has been made yet")
+    answer: dict[str, Any] = finite(found)
+    return answer | {"cycle": decision.cycle, "at": iso(decision.now_ms)}

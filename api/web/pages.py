@@ -1,0 +1,155 @@
+"""The pages to look at: the overview, its live stream, the what-if study, and logging in."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import Final
+
+from fastapi import APIRouter, Depends, Request
+from fastapi.sse import EventSourceResponse, ServerSentEvent
+from starlette.responses import RedirectResponse, Response
+
+from api.problems import Problem
+from api.routes.deps import needs
+from api.routes.events import room
+from api.security import COOKIE, SESSION_S, Role, address_of
+from api.web import live_files_present
+from api.web.acting import Acting
+from api.web.desk import Desk
+from api.web.forms import local_path, read_form
+from api.web.overview import dark_racks, element_table, what_if_answer
+
+RELOAD_S: Final = 15
+PUSH_S: Final = 2.0
+
+
+class Pages:
+    """What a person can look at; one method per address."""
+
+    def __init__(self, desk: Desk) -> None:
+        self._desk = desk
+        self._acting = Acting(desk)
+
+    def router(self) -> APIRouter:
+        """All addresses of the page; none of them is part of the API."""
+        router = APIRouter(include_in_schema=False)
+        acting = self._acting
+        get: dict[str, Callable[..., Awaitable[Response]]] = {
+            "/": self.overview,
+            "/what-if": self.what_if,
+            "/login": self.login_form,
+            "/acknowledge": acting.acknowledge_form,
+            "/override": acting.override_form,
+            "/override/end": acting.end_form,
+            "/modes": acting.modes_form,
+            "/release": acting.release_form,
+        }
+        post: dict[str, Callable[..., Awaitable[Response]]] = {
+            "/login": self.login,
+            "/logout": self.logout,
+            "/acknowledge": acting.acknowledge,
+            "/override": acting.override,
+            "/override/end": acting.end,
+            "/modes": acting.modes,
+            "/release": acting.release,
+        }
+        for path, page in get.items():
+            router.add_api_route(path, page, methods=["GET"], response_model=None)
+        for path, page in post.items():
+            router.add_api_route(path, page, methods=["POST"], response_model=None)
+        router.add_api_route(
+            "/live",
+            self.live,
+            methods=["GET"],
+            response_class=EventSourceResponse,
+            dependencies=[Depends(needs(Role.VIEWER)), Depends(room)],
+        )
+        return router
+
+    # ---- looking -----------------------------------------------------------------------------
+
+    async def overview(self, request: Request) -> Response:
+        """The one page."""
+        who = await self._desk.who(request, Role.VIEWER)
+        live = live_files_present()
+        said = self._desk.gate.said(request.cookies.get(COOKIE, ""))
+        values = await self._desk.rendering.overview()
+        page = self._desk.page("overview.html", who, live=live, **values | {"said": said})
+        if not live:
+            page.headers["Refresh"] = f"{RELOAD_S}; url=/"
+        return page
+
+    async def live(self) -> AsyncIterator[ServerSentEvent]:
+        """The parts of the overview that changed, as HTML, at most every two seconds."""
+        clock = self._desk.hall.clock
+        with self._desk.hall.feed.listen() as listener:
+            shown: dict[str, str] = {}
+            sent_s = float("-inf")
+            while True:
+                await listener.next()
+                if clock.monotonic_s() - sent_s < PUSH_S:
+                    continue
+                sent_s = clock.monotonic_s()
+                for name, html in (await self._desk.rendering.parts()).items():
+                    if shown.get(name) != html:
+                        shown[name] = html
+                        yield ServerSentEvent(raw_data=html, event=name)
+
+    async def what_if(self, request: Request) -> Response:
+        """The N+1 study with elements failed; changes nothing."""
+        who = await self._desk.who(request, Role.VIEWER)
+        fail = [name for name in request.query_params.getlist("fail") if name][:50]
+        if not fail:
+            return RedirectResponse("/", 303)
+        study = await self._desk.hall.what_if(fail)
+        return self._desk.page(
+            "what_if.html",
+            who,
+            study=study,
+            fail=fail,
+            answer=what_if_answer(fail, study),
+            dark=dark_racks(study),
+            element_rows=element_table(study),
+            elements=list(self._desk.hall.facility.power.elements),
+        )
+
+    # ---- logging in --------------------------------------------------------------------------
+
+    async def login_form(self, request: Request) -> Response:
+        """Asks for a key."""
+        return self._desk.page(
+            "login.html", None, wrong="", next=request.query_params.get("next", "/")
+        )
+
+    async def login(self, request: Request) -> Response:
+        """Trades a key for a session cookie."""
+        form = await read_form(request)
+        target = local_path(form.get("next", "/"))
+        try:
+            token, _ = await self._desk.gate.log_in(
+                form.get("key", "").strip(), address_of(request)
+            )
+        except Problem as problem:
+            page = self._desk.page(
+                "login.html", None, problem.status, wrong=problem.detail, next=target
+            )
+            page.headers.update(problem.headers)
+            return page
+        answer = RedirectResponse(target, 303)
+        answer.set_cookie(
+            COOKIE,
+            token,
+            max_age=int(SESSION_S),
+            httponly=True,
+            samesite="strict",
+            secure=self._desk.settings.secure_cookie,
+        )
+        return answer
+
+    async def logout(self, request: Request) -> Response:
+        """Ends the session."""
+        await self._desk.posted(request, Role.VIEWER)
+        self._desk.gate.log_out(request.cookies.get(COOKIE, ""))
+        answer = RedirectResponse("/login", 303)
+        answer.delete_cookie(COOKIE)
+        return answer
