@@ -20,6 +20,7 @@ from facility.store.errors import (
     StoreUnavailable,
     UnknownRecord,
 )
+from facility.store.migrate import check, upgrade
 from facility.store.store import Store, open_store
 
 __all__ = [
@@ -35,6 +36,8 @@ __all__ = [
     "StoreReader",
     "StoreUnavailable",
     "UnknownRecord",
+    "check",
     "committed",
     "open_store",
+    "upgrade",
 ]

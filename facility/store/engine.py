@@ -80,7 +80,7 @@ def _engine(url: str, *, reading: bool) -> sa.Engine:
             parsed,
             pool_size=2,
             max_overflow=2,
-            pool_pre_ping=reading,
+            pool_pre_ping=True,
             connect_args={
                 "connect_timeout": _CONNECT_TIMEOUT_S,
                 "tcp_user_timeout": timeout_ms,

@@ -67,13 +67,13 @@ def revision(connection: sa.Connection) -> str | None:
         StoreCorrupt: it holds tables, but not ours.
     """
     current = MigrationContext.configure(connection).get_current_revision()
-    if current is None:
-        tables = sa.inspect(connection).get_table_names()
-        if tables:
-            raise StoreCorrupt(
-                f"this database holds other tables ({', '.join(sorted(tables)[:3])}) and none of "
-                "Wattkeeper's; give the store a database of its own"
-            )
+    tables = set(sa.inspect(connection).get_table_names()) - {"alembic_version"}
+    # Other programs number their migrations 0001 too, so the number alone proves nothing.
+    if tables and (current is None or metadata.tables.keys().isdisjoint(tables)):
+        raise StoreCorrupt(
+            f"this database holds other tables ({', '.join(sorted(tables)[:3])}) and none of "
+            "Wattkeeper's; give the store a database of its own"
+        )
     return current
 
 

@@ -135,7 +135,6 @@ def _prepare(engine: sa.Engine) -> None:
             migrate.require_known(current)
             if current is None:
                 migrate.upgrade_on(connection)
-                meta.put(connection, meta.MARKER, meta.MARKER_VALUE)
             elif current != migrate.head():
                 raise SchemaMismatch(
                     f"the database has schema {current} where {migrate.head()} is due: "

@@ -1,15 +1,10 @@
-"""The site's few facts: which program's database this is, and of which facility file."""
+"""The site's few facts, by name: of which facility file this is, and the like."""
 
 from __future__ import annotations
-
-from typing import Final
 
 import sqlalchemy as sa
 
 from facility.store.rows.tables import site_meta
-
-MARKER: Final = "schema"
-MARKER_VALUE: Final = "wattkeeper"
 
 
 def get(connection: sa.Connection, key: str) -> str | None:

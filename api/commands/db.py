@@ -1,0 +1,59 @@
+"""`wattkeeper db`: the schema of a store, and copies of it. Exit codes: 0 done, 1 no."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import typer
+
+from facility.store import StoreError, migrate
+from facility.store import backup as copies
+
+
+def upgrade(url: str) -> int:
+    """Bring the database to this program's schema."""
+    return _say(lambda: [f"schema {migrate.upgrade(url)}"])
+
+
+def check(url: str) -> int:
+    """Say whether the database is whole and has the schema that this program expects."""
+    return _differences(lambda: migrate.check(url))
+
+
+def backup(url: str, file: str) -> int:
+    """Copy the store to a new file; `.zip` is portable between SQLite and PostgreSQL."""
+    return _say(lambda: _listed(copies.backup(url, Path(file)), f"wrote {file}"))
+
+
+def restore(url: str, file: str) -> int:
+    """Bring a copy into a new database; it comes up in observe."""
+    return _say(lambda: _listed(copies.restore(url, Path(file)), "restored, in observe"))
+
+
+def _listed(numbers: dict[str, int], last: str) -> list[str]:
+    return [f"{name}: {number}" for name, number in numbers.items() if number] + [last]
+
+
+def _say(work: Callable[[], list[str]]) -> int:
+    try:
+        lines = work()
+    except StoreError as error:
+        typer.echo(str(error), err=True)
+        return 1
+    for line in lines:
+        typer.echo(line)
+    return 0
+
+
+def _differences(work: Callable[[], list[str]]) -> int:
+    try:
+        found = work()
+    except StoreError as error:
+        typer.echo(str(error), err=True)
+        return 1
+    for line in found:
+        typer.echo(line, err=True)
+    if not found:
+        typer.echo("the database is as it should be")
+    return 1 if found else 0
