@@ -86,6 +86,14 @@ class BoundPoint:
 
 
 @dataclass(frozen=True, slots=True)
+class BoundSum:
+    """A point that is the sum of others: their places in the layout."""
+
+    spec: PointSpec
+    members: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Limits:
     """Bounds of a write in the canonical unit."""
 
@@ -96,12 +104,16 @@ class Limits:
 
 @dataclass(frozen=True)
 class Binding:
-    """All points of one device, by layout; `points[layout.key][i]` is `layout.points[i]`."""
+    """All points of one device, by layout.
+
+    `points[layout.key][i]` is `layout.points[i]`; the sums of that layout follow after them.
+    """
 
     profile: Profile
     device: str
     layouts: tuple[Layout, ...]
     points: Mapping[str, tuple[BoundPoint, ...]]
+    sums: Mapping[str, tuple[BoundSum, ...]]
     periods: Mapping[str, float]
 
     def all(self) -> tuple[BoundPoint, ...]:
@@ -213,15 +225,31 @@ def bind(
         for place, row in enumerate(rows[entry.table]):
             offset = row - profile.tables[entry.table].first if entry.at.modbus else place
             grouped[entry.poll].append(_bound(device, entry, row, offset, stale_after_s, writable))
-    layouts, points, periods = [], {}, {}
+    layouts, points, sums, periods = [], {}, {}, {}
     for name, bound in grouped.items():
         if not bound:
             continue
-        layout = Layout(device, name, tuple(b.spec for b in bound))
+        added = _sums(profile, device, bound)
+        layout = Layout(device, name, (*(b.spec for b in bound), *(a.spec for a in added)))
         layouts.append(layout)
         points[layout.key] = tuple(bound)
+        sums[layout.key] = added
         periods[layout.key] = profile.classes[name].period * stretch
-    return Binding(profile, device, tuple(layouts), points, periods)
+    return Binding(profile, device, tuple(layouts), points, sums, periods)
+
+
+def _sums(profile: Profile, device: str, bound: Sequence[BoundPoint]) -> tuple[BoundSum, ...]:
+    """The sums whose members all stand in this poll class."""
+    found = []
+    for total in profile.sums:
+        entry = profile.summed(total)
+        members = tuple(i for i, point in enumerate(bound) if point.entry is entry)
+        if entry is not None and members:
+            kind = KINDS[total.kind]
+            stale_s = bound[members[0]].spec.stale_after_s
+            spec = PointSpec(PointId(device, total.part, total.kind), kind.low, kind.high, stale_s)
+            found.append(BoundSum(spec, members))
+    return tuple(found)
 
 
 def _bound(

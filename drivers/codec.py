@@ -300,7 +300,8 @@ def _number_in(text: str) -> float | None:
     return number if math.isfinite(number) else None
 
 
-def _whole(at: At, raw: Answer) -> int | Flaw:
+def whole(at: At, raw: Answer) -> int | Flaw:
+    """A raw as a whole number (a count of decimals, a unit code), or why it is none."""
     if isinstance(raw, Flaw):
         return raw
     unpacked = unpack(at, raw)
@@ -313,7 +314,7 @@ def _device_scale(point: BoundPoint, digits: Answer | None) -> float | Flaw:
     """10^digits as the device tells it; without that a number would be off by powers of ten."""
     if point.digits is None:
         return 1.0
-    decimals = Flaw.UNDECODABLE if digits is None else _whole(point.digits, digits)
+    decimals = Flaw.UNDECODABLE if digits is None else whole(point.digits, digits)
     if isinstance(decimals, Flaw):
         return decimals
     return float(10**decimals) if 0 <= decimals <= MAX_DIGITS else Flaw.UNDECODABLE
@@ -322,7 +323,7 @@ def _device_scale(point: BoundPoint, digits: Answer | None) -> float | Flaw:
 def _factors(point: BoundPoint, unit: Answer | None) -> tuple[float, float] | Flaw:
     if point.unit_at is None:
         return point.factors
-    code = Flaw.UNDECODABLE if unit is None else _whole(point.unit_at, unit)
+    code = Flaw.UNDECODABLE if unit is None else whole(point.unit_at, unit)
     if isinstance(code, Flaw):
         return code
     return point.switched.get(code, Flaw.UNDECODABLE)

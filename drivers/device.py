@@ -11,7 +11,7 @@ from typing import Final
 import numpy as np
 
 from drivers.binding import At, Binding, BoundPoint, limits_of, may_write, resolve
-from drivers.codec import Answer, Decoded, decode, encode, text_of
+from drivers.codec import Answer, Decoded, Raw, decode, encode, text_of, whole
 from drivers.profile import Identity, IdentitySource
 from drivers.transport import Transport
 from facility.clock import Clock
@@ -69,8 +69,17 @@ class ProfiledDevice:
 
     async def look(self, layout: Layout) -> tuple[Decoded, ...]:
         """One look at one layout: value, quality and raw of each point, in its order."""
-        answers = await self._fetch(self._places[layout.key])
-        return tuple(_decoded(point, answers) for point in self.binding.points[layout.key])
+        return self.decoded(layout, await self.fetch(layout))
+
+    async def fetch(self, layout: Layout) -> Mapping[At, Answer]:
+        """The raws of one layout, place by place."""
+        return await self._fetch(self._places[layout.key])
+
+    def decoded(self, layout: Layout, answers: Mapping[At, Answer]) -> tuple[Decoded, ...]:
+        """What raws say of each point of a layout, sums included."""
+        seen = [_decoded(point, answers) for point in self.binding.points[layout.key]]
+        sums = self.binding.sums[layout.key]
+        return (*seen, *(added([seen[i] for i in total.members]) for total in sums))
 
     async def read(self, layout: Layout) -> Scan:
         """One look as a scan; all BAD when nothing was read."""
@@ -221,12 +230,20 @@ def _decoded(point: BoundPoint, answers: Mapping[At, Answer]) -> Decoded:
     )
 
 
-def _raw(point: BoundPoint, value: float, answers: Mapping[At, Answer]) -> Answer | None:
-    digits = answers.get(point.digits) if point.digits else 0
-    unit = answers.get(point.unit_at) if point.unit_at else None
-    if not isinstance(digits, int) or (point.unit_at and not isinstance(unit, int)):
+def added(members: Sequence[Decoded]) -> Decoded:
+    """The sum of readings, as good as the worst of them: a missing line is never counted as 0."""
+    worst = max(members, key=lambda d: grade_of(d.quality))
+    if grade_of(worst.quality) is Grade.BAD:
+        return Decoded(math.nan, worst.quality)
+    return Decoded(math.fsum(d.value for d in members), worst.quality)
+
+
+def _raw(point: BoundPoint, value: float, answers: Mapping[At, Answer]) -> Raw | None:
+    digits = whole(point.digits, answers.get(point.digits, Flaw.TIMEOUT)) if point.digits else 0
+    unit = whole(point.unit_at, answers.get(point.unit_at, Flaw.TIMEOUT)) if point.unit_at else None
+    if isinstance(digits, Flaw) or isinstance(unit, Flaw):
         return None
-    return encode(point, value, digits, unit if isinstance(unit, int) else None)
+    return encode(point, value, digits, unit)
 
 
 def _same(point: BoundPoint, a: float, b: float, step: float) -> bool:

@@ -332,6 +332,19 @@ class PointEntry(Strict):
         return quantity_of(self.plausible[0], kind), quantity_of(self.plausible[1], kind)
 
 
+class Sum(Strict):
+    """A point that the device does not have, but whose rows add up to it (a UPS's three lines).
+
+    Attributes:
+        part, kind: what the sum is called.
+        of: the table's part without its row, e.g. `output`; same kind, same poll class.
+    """
+
+    part: Part
+    kind: str
+    of: str
+
+
 class Table(Strict):
     """Rows of like things: phases, outlets, pumps.
 
@@ -408,6 +421,7 @@ class Profile(Strict):
 
     Attributes:
         profile: its name; also the file's path below drivers/profiles.
+        sums: points that are added up from the rows of a table.
         source: where the register map or MIB comes from.
         verified: how sure we are; see `WRITABLE_ANYWHERE`.
     """
@@ -422,6 +436,7 @@ class Profile(Strict):
     classes: Mapping[str, PollClass] = Field(min_length=1)
     tables: Mapping[str, Table] = Field(default_factory=dict)
     points: tuple[PointEntry, ...] = Field(min_length=1)
+    sums: tuple[Sum, ...] = ()
     checks: tuple[Check, ...] = ()
     quirks: tuple[Quirk, ...] = ()
     modbus: ModbusLimits = Field(default_factory=ModbusLimits)
@@ -445,7 +460,19 @@ class Profile(Strict):
                 raise ValueError(
                     f"{name}: writing needs `verified: bench` or `field` (or `sim` for loopback)"
                 )
+        for total in self.sums:
+            name = f"{total.part}:{total.kind}"
+            if (total.part, total.kind) in seen:
+                raise ValueError(f"{name} stands twice")
+            seen.add((total.part, total.kind))
+            if self.summed(total) is None:
+                raise ValueError(f"{name}: no points {total.of}.*:{total.kind} to add up")
         return self
+
+    def summed(self, total: Sum) -> PointEntry | None:
+        """The entry whose rows add up to a sum."""
+        wanted = (f"{total.of}.*", total.kind)
+        return next((e for e in self.points if (e.part, e.kind) == wanted), None)
 
 
 def wheres(entry: PointEntry) -> tuple[Where, ...]:

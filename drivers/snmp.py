@@ -154,6 +154,13 @@ class SnmpTransport:
                 answers[place] = found.get(place.oid, Flaw.TIMEOUT)
         return answers
 
+    async def get(self, oid: Oid) -> Answer:
+        """One variable by its number."""
+        found: dict[Oid, Answer] = {}
+        async with self._endpoint.lock:
+            await self._get((oid,), found)
+        return found.get(oid, Flaw.TIMEOUT)
+
     async def put(self, place: At, raw: Raw) -> WriteReply:
         """SET once."""
         if not isinstance(place, SnmpAt) or isinstance(raw, tuple):
@@ -240,8 +247,10 @@ class SnmpTransport:
                 found.update({oid: told.get(oid, Flaw.UNDECODABLE) for oid in oids})
         return True
 
-    async def _ask(self, command: Any, *variables: Any, head: tuple[int, ...] = ()) -> Any:
-        """One request; a `SnmpReply`, or None when nothing usable came back."""
+    async def _ask(
+        self, command: Any, *variables: Any, head: tuple[int, ...] = ()
+    ) -> SnmpReply | None:
+        """One request; None when nothing usable came back."""
         speaker = self._speaker()
         self.requests += 1
         try:

@@ -1,0 +1,265 @@
+"""`wattkeeper poll`: read one device as its profile says, and write nothing to it."""
+
+from __future__ import annotations
+
+import asyncio
+import json as json_text
+import os
+import random
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from drivers.binding import At, bind
+from drivers.capture import Capture, place_name, reading_name, shown_answer, shown_reading
+from drivers.catalog import build_transport, match_profile, profiles
+from drivers.checks import CheckResult, run_checks
+from drivers.codec import Answer, Decoded
+from drivers.device import DeviceIdentity, ProfiledDevice
+from drivers.profile import Profile
+from drivers.snmp import SYS_OBJECT_ID, SnmpTransport
+from drivers.transport import Address, Credentials, Links, Transport, parse_address
+from facility.clock import SystemClock
+from facility.points import Flaw, Grade, PointSpec, flaw_of, grade_of
+
+USAGE = 2
+DEVICE = "device"
+
+
+class Unanswered(Exception):
+    """The device did not answer; the text says so to a person."""
+
+
+@dataclass(frozen=True)
+class Look:
+    """Everything that one look at a device told."""
+
+    profile: Profile
+    identity: DeviceIdentity
+    at_ms: int
+    seconds: float
+    requests: int
+    readings: Sequence[tuple[PointSpec, Decoded]]
+    checks: Sequence[CheckResult]
+    capture: Capture
+
+
+def poll(
+    profile: str,
+    target: str,
+    auth: str | None,
+    community: str | None,
+    once: bool,
+    record: str | None,
+    json: bool,
+) -> int:
+    """Read a device, once or for ever.
+
+    Args:
+        profile: its name, or "auto" (by sysObjectID, SNMP only).
+        target: `snmp://host[:port]` or `modbus://host[:port][/unit]`.
+        auth: environment variable that holds the SNMP community.
+        community: the community itself; wins over `auth`.
+        once: one look; implied by `json`, which promises one document.
+        record: file for a capture of the last look.
+        json: print the document of contracts.md instead of a table.
+
+    Returns:
+        Exit code: 0 read, 1 no answer or unknown device, 2 wrong usage.
+    """
+    try:
+        address = parse_address(target)
+        chosen = None if profile == "auto" else profiles().get(profile)
+        if address.scheme not in ("snmp", "modbus"):
+            raise ValueError(f"{target}: poll asks devices at snmp:// or modbus:// addresses")
+        if profile != "auto" and chosen is None:
+            raise ValueError(f"no profile {profile!r}; there are: {', '.join(profiles())}")
+        if profile == "auto" and address.scheme != "snmp":
+            raise ValueError("--profile auto goes by sysObjectID, so it needs an snmp:// target")
+        if chosen is not None and chosen.protocol != address.scheme:
+            raise ValueError(f"profile {profile} speaks {chosen.protocol}, not {address.scheme}")
+        secret = community or _from_environment(auth)
+    except ValueError as error:
+        print(f"wattkeeper poll: {error}", file=sys.stderr)  # noqa: T201
+        return USAGE
+    try:
+        return asyncio.run(_poll(chosen, target, address, secret, once or json, record, json))
+    except Unanswered as error:
+        print(f"wattkeeper poll: {error}", file=sys.stderr)  # noqa: T201
+        return 1
+    except KeyboardInterrupt:
+        return 0
+
+
+def _from_environment(name: str | None) -> str:
+    if name is None:
+        return "public"
+    value = os.environ.get(name, "")
+    if not value:
+        raise ValueError(f"--auth {name}: the environment variable {name} is not set")
+    return value
+
+
+async def _poll(
+    chosen: Profile | None,
+    target: str,
+    address: Address,
+    secret: str,
+    once: bool,
+    record: str | None,
+    json: bool,
+) -> int:
+    clock = SystemClock()
+    links = Links(clock, random.Random(address.endpoint))
+    credentials = Credentials(secret=secret)
+    profile = chosen or await _recognise(target, address, credentials, links)
+    transport = build_transport(profile, address, credentials, links)
+    found = await _rows(profile, transport)
+    device = ProfiledDevice(bind(profile, DEVICE, found=found), transport, clock)
+    period_s = min(device.period_s(layout) for layout in device.layouts)
+    try:
+        while True:
+            due_s = clock.monotonic_s() + period_s
+            look = await _look(device, target, found)
+            if record is not None:
+                look.capture.write(Path(record))
+            print(_document(look, target) if json else _table(look, target), flush=True)  # noqa: T201
+            if once:
+                return 0
+            await asyncio.sleep(max(due_s - clock.monotonic_s(), 0.0))
+    finally:
+        await device.close()
+
+
+async def _recognise(
+    target: str, address: Address, credentials: Credentials, links: Links
+) -> Profile:
+    agent = SnmpTransport(address, links, credentials)
+    answer = await agent.get(SYS_OBJECT_ID)
+    if not isinstance(answer, str):
+        raise Unanswered(f"{target} does not answer (SNMP v2c, sysObjectID)")
+    profile = match_profile(tuple(int(arc) for arc in answer.split(".")))
+    if profile is None:
+        raise Unanswered(f"{target} is a device that no profile knows: sysObjectID {answer}")
+    return profile
+
+
+async def _rows(profile: Profile, transport: Transport) -> dict[str, tuple[int, ...]]:
+    found = {}
+    for name, table in profile.tables.items():
+        rows = None if table.walk is None else await transport.rows(table.walk)
+        if rows is not None:
+            found[name] = rows
+    return found
+
+
+async def _look(device: ProfiledDevice, target: str, found: Mapping[str, tuple[int, ...]]) -> Look:
+    clock = SystemClock()
+    started_s, before = clock.monotonic_s(), device.transport.requests
+    identity = await device.identify()
+    answers: dict[At, Answer] = {}
+    readings: list[tuple[PointSpec, Decoded]] = []
+    for layout in device.layouts:
+        told = await device.fetch(layout)
+        answers.update(told)
+        readings.extend(zip(layout.points, device.decoded(layout, told), strict=True))
+    if all(answer is Flaw.TIMEOUT for answer in answers.values()):
+        raise Unanswered(f"{target} does not answer")
+    profile = device.binding.profile
+    absent = _absent(device, readings)
+    kept = [(spec, d) for spec, d in readings if spec.id not in absent]
+    believed = {
+        (spec.id.part, spec.id.kind): d.value
+        for spec, d in kept
+        if grade_of(d.quality) is not Grade.BAD
+    }
+    capture = Capture(
+        profile.profile,
+        {name: tuple(rows) for name, rows in found.items()},
+        {place_name(at): shown_answer(answer) for at, answer in answers.items()},
+        {reading_name(spec): shown_reading(d) for spec, d in kept},
+    )
+    return Look(
+        profile,
+        identity,
+        clock.utc_ms(),
+        clock.monotonic_s() - started_s,
+        device.transport.requests - before,
+        kept,
+        run_checks(profile, believed),
+        capture,
+    )
+
+
+def _absent(device: ProfiledDevice, readings: Sequence[tuple[PointSpec, Decoded]]) -> set[object]:
+    """Optional points that this model does not have: its own word for it, not a fault."""
+    optional = {p.spec.id for p in device.binding.all() if p.entry.optional}
+    none = {int(Flaw.REFUSED), int(Flaw.SENTINEL)}
+    return {
+        spec.id
+        for spec, decoded in readings
+        if spec.id in optional and int(flaw_of(decoded.quality)) in none
+    }
+
+
+def _document(look: Look, target: str) -> str:
+    at = datetime.fromtimestamp(look.at_ms / 1000.0, UTC)
+    identity = look.identity
+    document: dict[str, Any] = {
+        "profile": look.profile.profile,
+        "target": target,
+        "device": {
+            "vendor": identity.vendor,
+            "model": identity.model,
+            "firmware": identity.firmware,
+            "serial": identity.serial,
+        },
+        "at": at.isoformat(timespec="milliseconds").replace("+00:00", "Z"),
+        "seconds": round(look.seconds, 3),
+        "requests": look.requests,
+        "readings": [_reading(spec, decoded) for spec, decoded in look.readings],
+        "checks": [
+            {"check": c.check, "part": c.part, "ok": c.ok, "detail": c.detail} for c in look.checks
+        ],
+    }
+    return json_text.dumps(document, ensure_ascii=False, allow_nan=False)
+
+
+def _reading(spec: PointSpec, decoded: Decoded) -> dict[str, Any]:
+    grade, flaw = grade_of(decoded.quality), flaw_of(decoded.quality)
+    return {
+        "part": spec.id.part,
+        "kind": spec.id.kind,
+        # Scaling by tenths leaves dust in the 16th digit; no meter has ten.
+        "value": None if grade is Grade.BAD else float(f"{decoded.value:.10g}"),
+        "unit": spec.kind.unit,
+        "quality": grade.name.lower(),
+        "flaw": None if flaw is Flaw.NONE else flaw.name.lower(),
+        "raw": decoded.raw,
+    }
+
+
+def _table(look: Look, target: str) -> str:
+    identity = look.identity
+    named = (identity.vendor, identity.model, identity.firmware, identity.serial)
+    who = " ".join(name for name in named if name)
+    lines = [f"{target}  {look.profile.profile}  {who}"]
+    for spec, decoded in look.readings:
+        reading = _reading(spec, decoded)
+        value = "-" if reading["value"] is None else f"{reading['value']:.10g}"
+        state = dict(spec.states).get(int(decoded.value)) if value != "-" else None
+        note = state or (
+            "" if reading["flaw"] is None else f"{reading['quality']}: {reading['flaw']}"
+        )
+        lines.append(
+            f"  {reading['part']:<16} {reading['kind']:<20} {value:>14} {reading['unit']:<6} {note}"
+        )
+    for check in look.checks:
+        lines.append(
+            f"  {'ok ' if check.ok else 'BAD'} {check.check}, {check.part}: {check.detail}"
+        )
+    lines.append(f"  {look.requests} requests in {look.seconds:.2f} s")
+    return "\n".join(lines)

@@ -1,0 +1,144 @@
+"""The profiles that ship with Wattkeeper, and devices made from them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cache
+from pathlib import Path
+from typing import Final
+
+from pydantic import ValidationError
+
+from drivers.binding import bind, may_write
+from drivers.device import ProfiledDevice
+from drivers.modbus import ModbusTransport
+from drivers.profile import Profile
+from drivers.snmp import SnmpTransport
+from drivers.transport import Address, Credentials, Links, Transport, parse_address
+from facility.clock import Clock
+from facility.config import DeviceConfig
+from facility.errors import ConfigError, Problem
+from facility.ports import Bus, Device
+from facility.yamltree import dotted, read_tree
+
+FOLDER: Final = Path(__file__).resolve().parent / "profiles"
+
+
+def read_profile(path: Path, name: str | None = None) -> Profile:
+    """Read one profile file.
+
+    Raises:
+        ConfigError: every fault of the file, with line and column.
+    """
+    tree, _ = read_tree(str(path))
+    try:
+        profile = Profile.model_validate(tree.plain())
+    except ValidationError as error:
+        problems = []
+        for fault in error.errors():
+            place = tuple(fault["loc"])
+            line, column = tree.place(place)
+            problems.append(Problem(str(path), line, column, dotted(place), fault["msg"]))
+        raise ConfigError(problems) from None
+    if name is not None and profile.profile != name:
+        line, column = tree.place(("profile",))
+        fault_text = f"{profile.profile!r} in the file of {name!r}"
+        raise ConfigError([Problem(str(path), line, column, "profile", fault_text)])
+    return profile
+
+
+@cache
+def profiles() -> dict[str, Profile]:
+    """Every shipped profile by name.
+
+    Raises:
+        ConfigError: a shipped profile is faulty.
+    """
+    found = {}
+    for path in sorted(FOLDER.rglob("*.yaml")):
+        name = path.relative_to(FOLDER).with_suffix("").as_posix()
+        found[name] = read_profile(path, name)
+    return found
+
+
+def offers() -> dict[str, tuple[frozenset[tuple[str, str]], frozenset[tuple[str, str]]]]:
+    """Profile -> the (part, kind) pairs that it measures, and those among them it can write."""
+    told = {}
+    for name, profile in profiles().items():
+        binding = bind(profile, "x", writable=profile.verified in ("sim", "bench", "field"))
+        specs = [spec for layout in binding.layouts for spec in layout.points]
+        pairs = frozenset((s.id.part, s.id.kind) for s in specs)
+        told[name] = (pairs, frozenset((s.id.part, s.id.kind) for s in specs if s.writable))
+    return told
+
+
+def match_profile(sys_object_id: tuple[int, ...]) -> Profile | None:
+    """The profile whose sysObjectID is the longest that this one equals or lies below."""
+    best: tuple[int, Profile | None] = (0, None)
+    for profile in profiles().values():
+        for arcs in profile.match.sys_object_ids:
+            if len(arcs) > best[0] and sys_object_id[: len(arcs)] == arcs:
+                best = (len(arcs), profile)
+    return best[1]
+
+
+def build_transport(
+    profile: Profile, address: Address, credentials: Credentials, links: Links
+) -> Transport:
+    """The wire of a device that is asked (Modbus, SNMP).
+
+    Raises:
+        ValueError: an address that does not fit the profile's protocol.
+    """
+    if address.scheme != profile.protocol:
+        raise ValueError(f"profile {profile.profile} speaks {profile.protocol}")
+    if address.scheme == "modbus":
+        return ModbusTransport(address, links, profile.modbus, profile.quirks)
+    return SnmpTransport(address, links, credentials, profile.quirks)
+
+
+def build_device(
+    config: DeviceConfig,
+    device: str,
+    address: str,
+    secrets: Mapping[str, Credentials],
+    clock: Clock,
+    bus: Bus | None = None,
+    links: Links | None = None,
+) -> Device:
+    """A device of a facility file, ready to be read; talks to nobody yet.
+
+    Args:
+        config: what the file says of it.
+        device: its name.
+        address: where it is; `config.address` unless a simulator took its place.
+        secrets: auth name -> credentials.
+        clock: of this process.
+        bus: the site's broker, for devices that publish.
+        links: shared by all devices of the process, so that units behind one gateway share its
+            connection; a fresh one for this device alone when None.
+
+    Raises:
+        ValueError: no such profile, an address that does not fit it, bad parameters, or an auth
+            name without credentials.
+    """
+    profile = profiles().get(config.profile)
+    if profile is None:
+        raise ValueError(f"{device}: no profile {config.profile!r}")
+    where = parse_address(address)
+    if profile.protocol == "mqtt":
+        from drivers.mqtt_device import MqttDevice
+
+        if where.scheme != "mqtt" or bus is None:
+            raise ValueError(f"{device}: profile {config.profile} needs an mqtt: address")
+        binding = bind(profile, device, config.parameters, period_s=config.period)
+        return MqttDevice(binding, bus, clock, where.topic)
+    credentials = Credentials()
+    if config.auth is not None:
+        if config.auth not in secrets:
+            raise ValueError(f"{device}: no credentials for auth {config.auth!r}")
+        credentials = secrets[config.auth]
+    writable = may_write(profile, where.host)
+    binding = bind(profile, device, config.parameters, period_s=config.period, writable=writable)
+    transport = build_transport(profile, where, credentials, links or Links(clock))
+    return ProfiledDevice(binding, transport, clock)

@@ -1,0 +1,183 @@
+"""Reads every device at its own pace and puts what it saw into the image and the store.
+
+One task per device and poll class, spread over the period. A task waits only for its own device,
+so a dead or slow one changes nobody else's period; how long it is left alone is the transport's
+business (`drivers.transport.Patience`), and here its reads simply come back at once, all BAD.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import structlog
+
+from facility.clock import Clock
+from facility.points import Flaw, Grade, Layout, Scan, flaw_of
+from facility.ports import Device, SampleSink
+from facility.snapshot import LiveImage
+
+log = structlog.get_logger(__name__)
+
+OnScan = Callable[[Scan, int], None]
+
+#: a look that fails once may be a lost datagram; this many in a row are a dead device
+DEAD_AFTER: Final = 2
+#: waits after a fault of our own in a reader, seconds
+FIRST_RESTART_S: Final = 1.0
+LONGEST_RESTART_S: Final = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceHealth:
+    """How a device answers.
+
+    Attributes:
+        state: "good", "slow" (a look takes longer than its period), "bad" (it does not answer),
+            or "unknown" (not asked yet).
+        last_good_ms: UTC ms of the last scan with a value in it; None if there was none.
+        failures: consecutive looks without an answer, of its worst poll class.
+        overruns: looks that took longer than their period, since start.
+        detail: the last fault in words, empty when there is none.
+    """
+
+    id: str
+    endpoint: str
+    state: str
+    last_good_ms: int | None
+    failures: int = 0
+    overruns: int = 0
+    detail: str = ""
+
+
+class _Watch:
+    """What is known of one device; its readers write here."""
+
+    def __init__(self, device: Device) -> None:
+        self.device = device
+        self.failures: dict[str, int] = {}
+        self.late: dict[str, bool] = {}
+        self.overruns = 0
+        self.last_good_ms: int | None = None
+        self.detail = ""
+        self.reported = False
+
+    def health(self) -> DeviceHealth:
+        worst = max(self.failures.values(), default=0)
+        if not self.failures:
+            state = "unknown"
+        elif worst >= DEAD_AFTER or (worst and self.last_good_ms is None):
+            state = "bad"
+        else:
+            state = "slow" if any(self.late.values()) else "good"
+        return DeviceHealth(
+            self.device.id,
+            self.device.endpoint,
+            state,
+            self.last_good_ms,
+            worst,
+            self.overruns,
+            self.detail if state != "good" else "",
+        )
+
+
+class Collector:
+    """Keeps a live image of a set of devices."""
+
+    def __init__(
+        self,
+        devices: Sequence[Device],
+        image: LiveImage,
+        sink: SampleSink,
+        clock: Clock,
+        rng: random.Random,
+        on_scan: OnScan | None = None,
+    ) -> None:
+        """Take the devices; `on_scan(scan, number)` is called for each scan put into the image."""
+        self._image = image
+        self._sink = sink
+        self._clock = clock
+        self._rng = rng
+        self._on_scan = on_scan
+        self._watches = tuple(_Watch(device) for device in devices)
+
+    async def run(self) -> None:
+        """Read until cancelled; closes every device on the way out."""
+        try:
+            async with asyncio.TaskGroup() as group:
+                for watch in self._watches:
+                    for layout in watch.device.layouts:
+                        group.create_task(self._keep(watch, layout))
+        finally:
+            for watch in self._watches:
+                await watch.device.close()
+
+    def health(self) -> list[DeviceHealth]:
+        """How each device answers, in the order they were given."""
+        return [watch.health() for watch in self._watches]
+
+    async def _keep(self, watch: _Watch, layout: Layout) -> None:
+        """Read one layout for ever; a fault of ours is logged once and tried again."""
+        wait_s = FIRST_RESTART_S
+        while True:
+            try:
+                await self._read_on(watch, layout)
+            except Exception as error:
+                if wait_s == FIRST_RESTART_S:
+                    log.exception("reader failed", device=watch.device.id, layout=layout.poll_class)
+                watch.failures[layout.key] = watch.failures.get(layout.key, 0) + 1
+                watch.detail = f"fault in its reader: {error!r}"
+            await asyncio.sleep(wait_s * self._rng.uniform(0.8, 1.2))
+            wait_s = min(2.0 * wait_s, LONGEST_RESTART_S)
+
+    async def _read_on(self, watch: _Watch, layout: Layout) -> None:
+        period_s = watch.device.period_s(layout)
+        due_s = self._clock.monotonic_s() + self._rng.uniform(0.0, period_s)
+        while True:
+            await asyncio.sleep(max(due_s - self._clock.monotonic_s(), 0.0))
+            started_s = self._clock.monotonic_s()
+            scan = await watch.device.read(layout)
+            took_s = self._clock.monotonic_s() - started_s
+            number = self._image.update(scan)
+            self._sink.put(scan)
+            self._note(watch, scan, took_s, period_s)
+            if self._on_scan is not None:
+                self._on_scan(scan, number)
+            # An overrun skips the turns that it missed; it never catches up in a burst.
+            due_s += period_s * max(1.0, -(-took_s // period_s))
+
+    def _note(self, watch: _Watch, scan: Scan, took_s: float, period_s: float) -> None:
+        key, device = scan.layout.key, watch.device
+        spoke = answered(scan)
+        late = took_s > period_s
+        if spoke:
+            watch.failures[key] = 0
+            if bool(((scan.quality & 0b11) != int(Grade.BAD)).any()):
+                watch.last_good_ms = scan.received_ms
+        else:
+            watch.failures[key] = watch.failures.get(key, 0) + 1
+            flaw = flaw_of(int(scan.quality[0])) if len(scan.quality) else Flaw.TIMEOUT
+            watch.detail = f"no usable answer from {device.endpoint}: {flaw.name.lower()}"
+        if late:
+            watch.overruns += 1
+            if spoke and not watch.late.get(key):
+                watch.detail = f"a look took {took_s:.2f} s of a period of {period_s:g} s"
+                log.warning("device slow", device=device.id, detail=watch.detail)
+        watch.late[key] = late and spoke
+        health = watch.health()
+        if health.state == "bad" and not watch.reported:
+            watch.reported = True
+            log.warning("device unreachable", device=device.id, detail=health.detail)
+        elif watch.reported and health.state in ("good", "slow"):
+            watch.reported = False
+            log.info("device back", device=device.id)
+
+
+def answered(scan: Scan) -> bool:
+    """Whether the device spoke: a value, or its own word for "no value", at any point."""
+    grades, flaws = scan.quality & 0b11, scan.quality >> 2
+    spoke = (grades != int(Grade.BAD)) | (flaws == int(Flaw.SENTINEL))
+    return bool(spoke.any()) or not len(scan.layout)

@@ -1,0 +1,145 @@
+"""A profile read backwards: what a device of this kind would answer, place by place.
+
+The servers and the in-process transport share it, so a simulated device cannot differ from the
+profile that its driver reads it with.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from drivers.binding import At, Binding, BoundPoint, ModbusAt, SnmpAt, bind, limits_of, resolve
+from drivers.codec import Answer, Raw, decode, encode, sentinel_raw
+from drivers.device import identity_places
+from drivers.profile import Profile, Where
+from drivers.sim.source import InstrumentSource
+from drivers.transport import WriteReply
+from facility.points import Flaw, Grade, grade_of
+
+#: what a simulated device says of itself
+CLAIMS: Mapping[str, str] = {
+    "vendor": "Wattkeeper",
+    "model": "Simulated",
+    "firmware": "1.0",
+}
+
+
+class Impersonation:
+    """One simulated device."""
+
+    def __init__(
+        self,
+        profile: Profile,
+        device: str,
+        source: InstrumentSource,
+        parameters: Mapping[str, str] | None = None,
+    ) -> None:
+        self.binding: Binding = bind(profile, device, parameters, writable=True)
+        self.device = device
+        self.profile = profile
+        self._source = source
+        self._points: dict[At, BoundPoint] = {}
+        self._aside: dict[At, Raw] = dict(_identity(profile, device))
+        for point in self.binding.all():
+            self._points.setdefault(point.at, point)
+            self._points.setdefault(point.readback, point)
+            if point.digits is not None:
+                self._aside[point.digits] = _number(point.digits, point.entry.simulated.digits)
+            if point.unit_at is not None:
+                self._aside[point.unit_at] = _number(point.unit_at, next(iter(point.switched)))
+        taken = {at.oid for at in self.places if isinstance(at, SnmpAt)}
+        for walked, row in _walked(profile, self.binding):
+            if walked.oid not in taken:
+                self._aside[walked] = row
+
+    @property
+    def health(self) -> str:
+        """How the device answers now: "ok", "dead", "slow" or "garbage"."""
+        return self._source.device_health(self.device)
+
+    @property
+    def places(self) -> tuple[At, ...]:
+        """Every place that may have an answer."""
+        return (*self._points, *self._aside)
+
+    def answer(self, at: At) -> Answer:
+        """The raw at a place now; REFUSED where the device has nothing there."""
+        point = self._points.get(at)
+        if point is None:
+            return self._aside.get(at, Flaw.REFUSED)
+        spec = point.spec.id
+        value = self._source.value(self.device, spec.part, spec.kind)
+        if value is None:
+            value = self._share(point)
+        if value is None:
+            value = point.entry.simulated.value
+        raw = None
+        if value is not None:
+            unit = next(iter(point.switched), None)
+            raw = encode(point, value, point.entry.simulated.digits if point.digits else 0, unit)
+        if raw is None:
+            raw = sentinel_raw(point)
+        return Flaw.REFUSED if raw is None else raw
+
+    def _share(self, point: BoundPoint) -> float | None:
+        """An even share of a sum that the plant knows, for a row that it does not."""
+        for total in self.profile.sums:
+            if self.profile.summed(total) is point.entry:
+                whole = self._source.value(self.device, total.part, total.kind)
+                rows = sum(other.entry is point.entry for other in self.binding.all())
+                return None if whole is None else whole / rows
+        return None
+
+    def accept(self, at: At, raw: Raw) -> WriteReply:
+        """Carry a write to the plant; refuse what the profile does not allow."""
+        point = self._points.get(at)
+        limits = limits_of(point.entry) if point is not None else None
+        if point is None or limits is None or point.at != at:
+            return WriteReply("rejected", "not writable")
+        digits = self._aside.get(point.digits) if point.digits else None
+        unit = self._aside.get(point.unit_at) if point.unit_at else None
+        decoded = decode(point, raw, digits, unit)
+        slack = 1e-9 + 0.5 * abs(point.entry.scale * point.factors[0])
+        if grade_of(decoded.quality) is Grade.BAD or not (
+            limits.low - slack <= decoded.value <= limits.high + slack
+        ):
+            return WriteReply("rejected", "bad value")
+        spec = point.spec.id
+        self._source.write(self.device, spec.part, spec.kind, decoded.value)
+        return WriteReply("accepted")
+
+
+def _number(at: At, number: int) -> Raw:
+    return (number,) if isinstance(at, ModbusAt) else number
+
+
+def _identity(profile: Profile, device: str) -> Iterator[tuple[At, Raw]]:
+    claims = {**CLAIMS, "serial": device}
+    for at, wanted in identity_places(profile.identity).items():
+        parts = (
+            f"{s.after or ''}{claims[name]}{'' if s.until is None else s.until}"
+            for name, s in wanted
+        )
+        text = " ".join(parts)
+        if isinstance(at, SnmpAt):
+            yield at, text.encode()
+        elif isinstance(at, ModbusAt) and at.where.type == "text":
+            padded = text.encode()[: 2 * at.count].ljust(2 * at.count, b"\x00")
+            words = (padded[i : i + 2] for i in range(0, len(padded), 2))
+            yield at, tuple(int.from_bytes(w, at.where.byte_order) for w in words)
+
+
+def _walked(profile: Profile, binding: Binding) -> Iterator[tuple[SnmpAt, int]]:
+    """The rows of tables whose column is walked but holds no point of its own."""
+    for name, table in profile.tables.items():
+        if table.walk is None:
+            continue
+        numbers = {
+            int(point.spec.id.part.rpartition(".")[2])
+            for point in binding.all()
+            if point.entry.table == name
+        }
+        for row in sorted(numbers):
+            at = resolve(Where(snmp=table.walk), row)
+            if isinstance(at, SnmpAt):
+                yield at, row
