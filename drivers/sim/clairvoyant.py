@@ -115,7 +115,8 @@ class Clairvoyant:
         low = max([moment.dew_c + self._dew_guard_k, *(lp.supply_min for lp in loops)])
         high = max(min([lp.supply_max for lp in loops], default=low), low)
         best = _Choice(0.0, 0.0)
-        for _ in range(2):
+        # The ratio carries over from one moment to the next; only the first has to find it.
+        for _ in range(1 if self._solved else 3):
             left, right = low, high
             best = self._at(moment, (low + high) / 2.0, weights, limits)
             for _ in range(_TERNARY):

@@ -5,6 +5,7 @@ present topology and the true loads, some further single loss would overload som
 `worst_headroom_w`: least of limit - load over rated elements and time, without a further loss.
 `largest_step_w`: greatest change of the racks' total within one second, counting only racks that
 were lit at both ends (a dark rack is the fault's doing, not a cap's).
+`overload_to_caps_s`: how long each overload lasted, from its first to its last moment.
 `thermal_throttle_s`, `below_dew_point_s`: any board throttled; any loop's supply below the room's
 dew point. Efficiency counts only the time after the excluded start.
 """
@@ -34,8 +35,12 @@ class Account:
         self._plant = plant
         self._excluded_s = excluded_s
         self._window_s = window_s
+        self._tokens_before = 0.0
+        self._tripped_before = 0
         self.seconds = 0.0
         self.overload_s = 0.0
+        self._overload_since_s: float | None = None
+        self.overloads_s: list[float] = []
         self.redundancy_lost_s = 0.0
         self.throttle_s = 0.0
         self.below_dew_s = 0.0
@@ -51,6 +56,21 @@ class Account:
         self.sustained: list[float] = []
         self._recent: deque[FloatArray] = deque(maxlen=11)
 
+    def begin(self) -> None:
+        """Count from here: forget the counters that the plant brings along."""
+        self._tokens_before = float(self._plant.tokens.sum())
+        self._tripped_before = len(self._plant.tripped)
+
+    @property
+    def tripped(self) -> list[str]:
+        """Elements whose overload band was exhausted since the beginning, in order."""
+        return self._plant.tripped[self._tripped_before :]
+
+    @property
+    def total_tokens(self) -> float:
+        """Generated since the beginning."""
+        return float(self._plant.tokens.sum()) - self._tokens_before
+
     def observe(self, dt_s: float) -> None:
         """Count the step that the plant has just made."""
         plant = self._plant
@@ -61,6 +81,11 @@ class Account:
         self.worst_headroom_w = min(self.worst_headroom_w, least)
         if least < -1e-6:
             self.overload_s += dt_s
+            if self._overload_since_s is None:
+                self._overload_since_s = self.seconds - dt_s
+        elif self._overload_since_s is not None:
+            self.overloads_s.append(self.seconds - dt_s - self._overload_since_s)
+            self._overload_since_s = None
         weights, limits = network.contingencies(plant.lost, plant.flat)
         if len(limits) and bool((weights @ plant.load_w > limits * (1.0 + 1e-9)).any()):
             self.redundancy_lost_s += dt_s
@@ -111,10 +136,17 @@ class Account:
         return {
             "overload_s": round(self.overload_s, 3),
             "redundancy_lost_s": round(self.redundancy_lost_s, 3),
-            "tripped": list(self._plant.tripped),
+            "tripped": self.tripped,
             "worst_headroom_w": finite(self.worst_headroom_w),
             "largest_step_w": round(self.largest_step_w, 1),
         }
+
+    def overload_to_caps(self) -> dict[str, float] | None:
+        """Seconds from an overload to its end, over all that have ended; None without any."""
+        if not self.overloads_s:
+            return None
+        spans = np.array(self.overloads_s)
+        return {"p50": round(float(np.median(spans)), 3), "max": round(float(spans.max()), 3)}
 
     def cooling(self) -> dict[str, Any]:
         """The `cooling` part of the demo's answer."""
@@ -126,7 +158,7 @@ class Account:
 
     def tokens(self, of_clairvoyant: float | None) -> dict[str, Any]:
         """The `tokens` part of the demo's answer."""
-        total = float(self._plant.tokens.sum())
+        total = self.total_tokens
         sustained = float(np.percentile(self.sustained, 5.0)) if self.sustained else None
         return {
             "total": total,
@@ -140,11 +172,11 @@ class Account:
     def uncontrolled(self) -> dict[str, Any]:
         """The `uncontrolled` part of the demo's answer, of the twin's account."""
         return {
-            "tripped": list(self._plant.tripped),
+            "tripped": self.tripped,
             "overload_s": round(self.overload_s, 3),
             "thermal_throttle_s": round(self.throttle_s, 3),
             "tokens_per_joule_rack": self.per_joule_rack,
-            "tokens_per_s": ratio(float(self._plant.tokens.sum()), self.seconds),
+            "tokens_per_s": ratio(self.total_tokens, self.seconds),
         }
 
 

@@ -267,9 +267,18 @@ class ServedPlant:
             case "heat":
                 return sum(loop.heat_w for loop in twin.loops)
             case "state":
-                throttled = bool(twin.bank.throttled.any() or twin.bank.off.any())
-                return float(2 if twin.tripped else int(throttled))
+                return self._twin_state(twin)
         return None
+
+    @staticmethod
+    def _twin_state(twin: Plant) -> float:
+        """Codes of the profile sim/twin: 0 running, 1 overloaded, 2 tripped, 3 throttling."""
+        if twin.tripped:
+            return 2.0
+        if twin.bank.throttled.any() or twin.bank.off.any():
+            return 3.0
+        over = twin.element_w > twin.hall.network.limit_w
+        return float((over & ~twin.flow.dead).any())
 
     def gpu_reading(self, node: str, board: int) -> GpuReading:
         """One board as NVML would report it.

@@ -53,6 +53,7 @@ class World:
         plant: what servers and agents see and move.
         twin: the uncontrolled plant.
         seconds: of the run.
+        waiting: the plants live, but the scenario's clock stands and nothing is counted.
     """
 
     def __init__(
@@ -68,6 +69,8 @@ class World:
         start = start if start is not None else Start({})
         self.facility = facility
         self.scenario = scenario
+        self.duration_s = duration_s
+        self.waiting = False
         hall = Hall(facility, data, seed)
         self._weather = Weather(data.weather, np.random.default_rng([seed, 2]))
         self._demand = Demand(data.demand, len(hall.nodes), np.random.default_rng([seed, 3]))
@@ -133,7 +136,22 @@ class World:
     def advance(self, seconds: float) -> None:
         """Integrate both plants over `seconds` (rounded to whole steps of 0.1 s)."""
         for _ in range(round(seconds / STEP_S)):
-            self._step()
+            if self.waiting:
+                for plant in self._both:
+                    plant.step(STEP_S, self._sky)
+            else:
+                self._step()
+
+    def begin(self) -> None:
+        """Let the scenario's clock run; nothing that happened before counts."""
+        self.waiting = False
+        for account in self._accounts:
+            account.begin()
+
+    @property
+    def over(self) -> bool:
+        """Whether the stated duration has passed; the plants live on, uncounted."""
+        return self.duration_s is not None and self.seconds >= self.duration_s - 1e-9
 
     def _step(self) -> None:
         t_s = self.seconds
@@ -149,11 +167,13 @@ class World:
             shares = self._demand.shares(t_s)[self.twin.hall.boards.node]
             for plant in self._both:
                 plant.bank.offer(shares)
+        counting = not self.over
         for plant, account in zip(self._both, self._accounts, strict=True):
             plant.step(STEP_S, self._sky)
-            account.observe(STEP_S)
+            if counting:
+                account.observe(STEP_S)
         self._steps += 1
-        if self.seconds > self._excluded_s and self._steps % self._every == 0:
+        if counting and self.seconds > self._excluded_s and self._steps % self._every == 0:
             self._moments.append(Moment.of(self.plant.truth))
 
     def take_events(self) -> list[Event]:
@@ -173,8 +193,9 @@ class World:
         return {
             "scenario": self.scenario.name,
             "seed": self.twin.hall.seed,
-            "seconds": round(self.seconds, 3),
+            "seconds": round(ours.seconds, 3),
             "power": ours.power(),
+            "overload_to_caps_s": ours.overload_to_caps(),
             "cooling": ours.cooling(),
             "tokens": ours.tokens(self.of_clairvoyant()),
             "uncontrolled": twin.uncontrolled(),
