@@ -193,3 +193,17 @@ async def settle(work: Awaitable[Any]) -> None:
     """Await, then let call_soon deliveries happen."""
     await work
     await asyncio.sleep(0.01)
+
+
+async def until(condition: Callable[[], bool], within_s: float = 10.0) -> None:
+    """Wait for something that no event tells of.
+
+    Raises:
+        TimeoutError: it did not come.
+    """
+    loop = asyncio.get_running_loop()
+    end_s = loop.time() + within_s
+    while not condition():
+        if loop.time() > end_s:
+            raise TimeoutError
+        await asyncio.sleep(0.01)

@@ -1,0 +1,170 @@
+"""MQTT's matching rules (MQTT 3.1.1 section 4.7), and the client's addresses."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import os
+import random
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from drivers.bus import Router, is_pattern, is_topic, matches
+from drivers.mqtt import MqttBus, split_url
+from facility.clock import SystemClock
+from tests.drivers.agent.rig import until
+
+
+@pytest.mark.parametrize(
+    ("pattern", "topic", "wanted"),
+    [
+        ("a/b", "a/b", True),
+        ("a/b", "a/b/c", False),
+        ("a/+", "a/b", True),
+        ("a/+", "a", False),
+        ("a/+", "a/b/c", False),
+        ("a/#", "a/b/c", True),
+        ("a/#", "a", True),
+        ("#", "a/b", True),
+        ("+/+", "/x", True),
+        ("/+", "/x", True),
+        ("+", "/x", False),
+        ("#", "$SYS/uptime", False),
+        ("+/uptime", "$SYS/uptime", False),
+        ("$SYS/#", "$SYS/uptime", True),
+        ("a//b", "a//b", True),
+        ("a/+/b", "a//b", True),
+    ],
+)
+def test_examples_of_the_standard(pattern: str, topic: str, wanted: bool) -> None:
+    assert matches(pattern, topic) is wanted
+
+
+LEVELS = st.lists(st.sampled_from(["a", "b", "", "ü", "$x"]), min_size=1, max_size=5)
+
+
+@given(levels=LEVELS, data=st.data())
+def test_a_topic_matches_itself_and_every_loosening_of_itself(
+    levels: list[str], data: st.DataObject
+) -> None:
+    topic = "/".join(levels)
+    if not is_topic(topic):
+        return
+    assert matches(topic, topic)
+    if topic.startswith("$"):
+        return
+    chosen = data.draw(st.lists(st.booleans(), min_size=len(levels), max_size=len(levels)))
+    loose = ["+" if wild else level for wild, level in zip(chosen, levels, strict=True)]
+    assert is_pattern("/".join(loose))
+    assert matches("/".join(loose), topic)
+    cut = data.draw(st.integers(0, len(levels)))
+    assert matches("/".join([*loose[:cut], "#"]), topic)
+
+
+def test_a_router_finds_exact_and_wild_handlers() -> None:
+    router = Router()
+    found: list[str] = []
+    router.add("a/b", lambda t, p, r: found.append("exact"))
+    router.add("a/+", lambda t, p, r: found.append("wild"))
+    router.add("c", lambda t, p, r: found.append("other"))
+    for handler in router.route("a/b"):
+        handler("a/b", b"", False)
+    assert found == ["exact", "wild"]
+    assert router.patterns == ("a/b", "c", "a/+")
+
+
+@pytest.mark.parametrize(
+    ("url", "wanted"),
+    [
+        ("mqtt://broker", ("broker", 1883, False)),
+        ("mqtt://127.0.0.1:41", ("127.0.0.1", 41, False)),
+        ("mqtts://broker.example", ("broker.example", 8883, True)),
+    ],
+)
+def test_addresses(url: str, wanted: tuple[str, int, bool]) -> None:
+    assert split_url(url) == wanted
+
+
+@pytest.mark.parametrize("url", ["broker", "http://x", "mqtt://", "mqtt://u:p@x", "mqtt://x/y"])
+def test_addresses_that_are_none(url: str) -> None:
+    with pytest.raises(ValueError, match=r"mqtt|login"):
+        split_url(url)
+
+
+def test_a_keepalive_that_hides_a_dead_link_is_refused() -> None:
+    with pytest.raises(ValueError, match="half-open"):
+        MqttBus("mqtt://x", name="a", clock=SystemClock(), rng=random.Random(1), keepalive_s=60)
+
+
+async def test_a_link_that_stops_forwarding_is_given_up_within_two_keepalives() -> None:
+    """A peer that accepts, then says nothing more, as a half-open link looks from here."""
+    clock = SystemClock()
+
+    async def silent(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.read(100)
+        writer.write(b"\x20\x02\x00\x00")  # CONNACK: accepted
+        await writer.drain()
+        try:
+            await asyncio.sleep(60)
+        finally:
+            writer.close()
+
+    server = await asyncio.start_server(silent, "127.0.0.1", 0)
+    port = server.sockets[0].getsockname()[1]
+    bus = MqttBus(
+        f"mqtt://127.0.0.1:{port}", name="a", clock=clock, rng=random.Random(1), keepalive_s=1
+    )
+    await bus.start()
+    await until(lambda: bus.connected)
+    began_s = clock.monotonic_s()
+    await until(lambda: not bus.connected)
+    assert clock.monotonic_s() - began_s < 3.5
+    await bus.close()
+    server.close()
+
+
+def open_sockets() -> int:
+    """Descriptors of this process; 0 where the system does not tell."""
+    gc.collect()
+    try:
+        return len(os.listdir("/proc/self/fd"))
+    except FileNotFoundError:
+        return 0
+
+
+async def test_refused_logins_leave_no_socket_behind() -> None:
+    refused = 0
+
+    async def refuse(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        nonlocal refused
+        await reader.read(200)
+        writer.write(b"\x20\x02\x00\x05")  # CONNACK: not authorised
+        await writer.drain()
+        writer.close()
+        refused += 1
+
+    server = await asyncio.start_server(refuse, "127.0.0.1", 0)
+    port = server.sockets[0].getsockname()[1]
+
+    class Hasty(random.Random):
+        def uniform(self, a: float, b: float) -> float:
+            return 0.001
+
+    bus = MqttBus(
+        f"mqtt://127.0.0.1:{port}",
+        name="a",
+        clock=SystemClock(),
+        rng=Hasty(1),
+        user="u",
+        password="wrong",
+    )
+    await bus.start()
+    await until(lambda: refused >= 5)
+    before = open_sockets()
+    await until(lambda: refused >= 40)
+    assert open_sockets() <= before + 3
+    assert not bus.connected
+    await bus.close()
+    server.close()
