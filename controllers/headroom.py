@@ -269,6 +269,6 @@ def sentence(headroom: Headroom) -> str:
 
 
 def kilowatts(power_w: float) -> str:
-    """ "84 kW", "0.4 kW": as many digits as a person needs."""
+    """As many digits as a person needs: "84 kW", "0.4 kW"."""
     kilo = power_w / 1000.0
     return f"{kilo:.0f} kW" if abs(kilo) >= 10.0 else f"{kilo:.1f} kW"

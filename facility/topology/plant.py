@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
@@ -186,7 +187,7 @@ class Topology:
         return np.array([load.needs for load in all_loads], dtype=np.int64)
 
 
-def phase_row(shares: Mapping[str, float] | None) -> tuple[float, float, float]:
+def phase_row(shares: Mapping[Any, float] | None) -> tuple[float, float, float]:
     """Shares of L1, L2, L3; a third each where nothing is stated, 0 for a phase not named."""
     if shares is None:
         return (1.0 / 3.0, 1.0 / 3.0, 1.0 / 3.0)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable, Mapping
+from typing import Any
 
 from facility import config
 from facility.topology.ratings import amps_va, ratings_of, text_rating
@@ -13,7 +14,7 @@ Fault = tuple[str, str, str | None]
 
 
 def suggestion(name: str, known: Iterable[str]) -> str | None:
-    """ "did you mean X?", or None when nothing is near."""
+    """Ask "did you mean X?"; None when nothing is near."""
     near = difflib.get_close_matches(name, list(known), n=1, cutoff=0.6)
     return f"did you mean {near[0]}?" if near else None
 
@@ -40,7 +41,7 @@ def topology_problems(power: config.Power) -> list[Fault]:
         if name not in power.elements:
             what = "a group, not an element" if name in power.groups else "no element"
             faults.append(
-                (f"power.maintenance[{i}]", f"{name!r} is {what}", suggestion(name, power.elements))
+                (f"power.maintenance.{i}", f"{name!r} is {what}", suggestion(name, power.elements))
             )
     for name, rack in power.racks.items():
         faults.extend(_load_faults(f"power.racks.{name}", rack, nodes))
@@ -51,7 +52,7 @@ def topology_problems(power: config.Power) -> list[Fault]:
 
 def _names(path: str, names: Iterable[str], nodes: list[str]) -> list[Fault]:
     return [
-        (f"{path}[{i}]", f"no element or group {name!r}", suggestion(name, nodes))
+        (f"{path}.{i}", f"no element or group {name!r}", suggestion(name, nodes))
         for i, name in enumerate(names)
         if name not in nodes
     ]
@@ -59,7 +60,7 @@ def _names(path: str, names: Iterable[str], nodes: list[str]) -> list[Fault]:
 
 def _twice(path: str, names: tuple[str, ...]) -> list[Fault]:
     return [
-        (f"{path}[{i}]", f"{name!r} stands here twice", None)
+        (f"{path}.{i}", f"{name!r} stands here twice", None)
         for i, name in enumerate(names)
         if name in names[:i]
     ]
@@ -108,7 +109,7 @@ def _rating_faults(path: str, element: config.Element) -> list[Fault]:
     faults: list[Fault] = []
     single = not isinstance(element.rating, tuple)
     for i, rating in enumerate(ratings_of(element)):
-        where = f"{path}.rating" if single else f"{path}.rating[{i}]"
+        where = f"{path}.rating" if single else f"{path}.rating.{i}"
         try:
             if isinstance(rating, config.CurrentRating):
                 amps_va(rating)
@@ -200,7 +201,7 @@ def split_faults(path: str, split: Mapping[str, float] | None, feeds: Iterable[s
 
 
 def phase_faults(
-    path: str, phases: Mapping[str, Mapping[str, float]] | None, feeds: Iterable[str]
+    path: str, phases: Mapping[str, Mapping[Any, float]] | None, feeds: Iterable[str]
 ) -> list[Fault]:
     """Faults of phase shares: unknown feeds or phases, shares that do not make up a whole."""
     known = list(feeds)

@@ -71,7 +71,7 @@ def text_rating(text: str) -> tuple[float, bool]:
     raise ValueError(f"{text!r} is no rating; write it like 450 kW or 500 kVA, or as amps")
 
 
-def ratings_of(element: config.Element) -> tuple[config.Rating, ...]:
+def ratings_of(element: config.Element) -> tuple[str | config.CurrentRating, ...]:
     """The ratings of an element as a tuple; empty when unrated."""
     rating = element.rating
     return rating if isinstance(rating, tuple) else (rating,)

@@ -15,7 +15,6 @@ from functools import lru_cache
 import numpy as np
 
 from facility.points import FloatArray, IntArray
-from facility.topology.graph import BoolArray
 from facility.topology.plant import Topology
 
 #: Worst split of a dual supply that is not measured.
@@ -62,7 +61,7 @@ class Structure:
 def _structure(key: _Identity, phased: bool) -> Structure:
     topology = key.topology
     c = topology.compiled
-    elements, cases, loads = len(topology.elements), len(topology.case_names), len(topology.loads)
+    elements, cases = len(topology.elements), len(topology.case_names)
     check_element = np.arange(elements)
     check_phase = np.full(elements, -1, dtype=np.int64)
     limit = topology.limit_w
@@ -83,7 +82,8 @@ def _structure(key: _Identity, phased: bool) -> Structure:
     checks_n = len(check_element)
     pair = c.feed_pair[feed]
     order = np.lexsort((check, pair))
-    feed, check, phase, weight, pair = (a[order] for a in (feed, check, phase, weight, pair))
+    feed, check, phase, pair = (a[order] for a in (feed, check, phase, pair))
+    weight = weight[order]
     key_of = pair * checks_n + check
     starts = np.flatnonzero(np.diff(key_of, prepend=-1))
     g_pair, g_check = pair[starts], check[starts]
@@ -197,7 +197,9 @@ class Shares:
         """float64[M]: W on each cell for loads of `load_w` (float64[L], W)."""
         s = self.structure
         checks = len(s.limit_w)
-        normal = np.bincount(s.base_check, self.base_w * load_w[s.base_load], checks)
+        normal: FloatArray = np.bincount(
+            s.base_check, self.base_w * load_w[s.base_load], checks
+        ).astype(np.float64)
         change = np.bincount(s.group_cell, self.delta_w * load_w[s.group_load], len(s.cell_check))
         return normal[s.cell_check] + change
 

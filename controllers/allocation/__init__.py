@@ -1,0 +1,19 @@
+"""Caps of GPU nodes: most worth inside every limit, in every case, by priority."""
+
+from controllers.allocation.heat import HeatRow, heat_rows
+from controllers.allocation.plan import Plan
+from controllers.allocation.problem import Problem
+from controllers.allocation.rows import Violation
+from controllers.allocation.solve import feasible, refusal, solve, water_fill
+
+__all__ = [
+    "HeatRow",
+    "Plan",
+    "Problem",
+    "Violation",
+    "feasible",
+    "heat_rows",
+    "refusal",
+    "solve",
+    "water_fill",
+]
