@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import sqlite3
 from pathlib import Path
 from typing import Any, Final
 
@@ -28,7 +29,7 @@ _SQLITE_MAGIC: Final = b"SQLite format 3\x00"
 _FULL_CHECK_BYTES: Final = 64 * 1024 * 1024
 
 
-def parse_url(url: str) -> URL:
+def parse_url(url: str | URL) -> URL:
     """The URL with its driver stated.
 
     Raises:
@@ -48,7 +49,7 @@ def parse_url(url: str) -> URL:
     raise StoreError(f"no store on {name}; use sqlite or postgresql")
 
 
-def sqlite_file(url: str) -> Path | None:
+def sqlite_file(url: str | URL) -> Path | None:
     """The file of a SQLite URL; None for memory and for other databases."""
     parsed = parse_url(url)
     if parsed.get_backend_name() != "sqlite" or parsed.database in (None, "", ":memory:"):
@@ -56,22 +57,22 @@ def sqlite_file(url: str) -> Path | None:
     return Path(str(parsed.database))
 
 
-def in_memory(url: str) -> bool:
+def in_memory(url: str | URL) -> bool:
     """Whether the URL is of a SQLite database that dies with its connection."""
     return parse_url(url).get_backend_name() == "sqlite" and sqlite_file(url) is None
 
 
-def writing_engine(url: str) -> sa.Engine:
+def writing_engine(url: str | URL) -> sa.Engine:
     """An engine for the one writer."""
     return _engine(url, reading=False)
 
 
-def reading_engine(url: str) -> sa.Engine:
+def reading_engine(url: str | URL) -> sa.Engine:
     """An engine whose connections refuse to write."""
     return _engine(url, reading=True)
 
 
-def _engine(url: str, *, reading: bool) -> sa.Engine:
+def _engine(url: str | URL, *, reading: bool) -> sa.Engine:
     parsed = parse_url(url)
     if parsed.get_backend_name() == "postgresql":
         timeout_ms = _READ_TIMEOUT_MS if reading else _WRITE_TIMEOUT_MS
@@ -124,6 +125,8 @@ def is_outage(error: BaseException) -> bool:
         return True
     if not isinstance(error, exc.DBAPIError):
         return False
+    if getattr(error.orig, "sqlite_errorcode", None) == sqlite3.SQLITE_ERROR:
+        return False  # a wrong statement, which sqlite3 also calls "operational"
     wrong = (exc.IntegrityError, exc.ProgrammingError, exc.DataError, exc.NotSupportedError)
     return error.connection_invalidated or not isinstance(error, wrong)
 
@@ -169,8 +172,10 @@ class FileLock:
             self._fd = None
 
 
-def check_sqlite_file(file: Path) -> None:
+def check_sqlite_file(file: Path, *, every_page: bool = False) -> None:
     """Refuse a damaged file before anything is written to it.
+
+    The inside of a file above 64 MiB is looked at only where `every_page` asks for it.
 
     Raises:
         StoreCorrupt: empty, cut short, of another format, or damaged inside.
@@ -196,12 +201,12 @@ def check_sqlite_file(file: Path) -> None:
         raise StoreCorrupt(
             f"{file} has {size} bytes where {page * pages} are due: cut off; {advice}"
         )
-    if size <= _FULL_CHECK_BYTES:
+    if every_page or size <= _FULL_CHECK_BYTES:
         _check_pages(file, advice)
 
 
 def _check_pages(file: Path, advice: str) -> None:
-    engine = writing_engine(f"sqlite:///{file}")
+    engine = reading_engine(URL.create("sqlite", database=str(file)))
     try:
         with engine.connect() as connection:
             answer = connection.exec_driver_sql("PRAGMA quick_check(1)").scalar_one()

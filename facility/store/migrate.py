@@ -142,7 +142,7 @@ def check(url: str) -> list[str]:
     if file is not None:
         if not file.exists():
             return [f"{file} does not exist"]
-        check_sqlite_file(file)
+        check_sqlite_file(file, every_page=True)
     engine = reading_engine(url)
     try:
         with engine.connect() as connection:

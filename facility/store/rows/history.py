@@ -7,7 +7,7 @@ back SQLite's checkpoint or PostgreSQL's vacuum.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 import numpy as np
@@ -25,53 +25,65 @@ MAX_SCANS_READ: Final = 1_000_000
 _PAGE: Final = 5_000
 
 
-def _places(connection: sa.Connection, wanted: PointId) -> list[tuple[int, int, int]]:
-    """(layout id, position in it, its length) of each layout that ever held the point."""
-    number = connection.execute(
-        sa.select(point.c.id).where(point.c.ref == str(wanted))
-    ).scalar_one_or_none()
-    if number is None:
-        return []
-    places = []
-    for row in connection.execute(
-        sa.select(layout.c.id, layout.c.point_ids).where(layout.c.device == wanted.device)
-    ):
-        ids = np.frombuffer(row.point_ids, "<i8")
-        at = np.flatnonzero(ids == number)
-        if len(at):
-            places.append((row.id, int(at[0]), len(ids)))
+#: (layout id, position of the point in it, its number of points)
+_Place = tuple[int, int, int]
+
+
+def _places(connection: sa.Connection, points: Sequence[PointId]) -> dict[PointId, list[_Place]]:
+    """Where each point stands in every layout that ever held it."""
+    numbers: dict[str, int] = {}
+    refs = [str(p) for p in points]
+    for start in range(0, len(refs), 500):
+        asked = sa.select(point.c.ref, point.c.id).where(point.c.ref.in_(refs[start : start + 500]))
+        numbers.update((row.ref, row.id) for row in connection.execute(asked))
+    layouts: dict[str, list[tuple[int, IntArray]]] = {p.device: [] for p in points}
+    devices = list(layouts)
+    for start in range(0, len(devices), 500):
+        asked = sa.select(layout.c.id, layout.c.device, layout.c.point_ids).where(
+            layout.c.device.in_(devices[start : start + 500])
+        )
+        for row in connection.execute(asked):
+            layouts[row.device].append((row.id, np.frombuffer(row.point_ids, "<i8")))
+    places: dict[PointId, list[_Place]] = {p: [] for p in points}
+    for wanted, found in places.items():
+        number = numbers.get(str(wanted))
+        for layout_id, ids in layouts[wanted.device] if number is not None else ():
+            at = np.flatnonzero(ids == number)
+            if len(at):
+                found.append((layout_id, int(at[0]), len(ids)))
     return places
 
 
 def latest(connection: sa.Connection, points: Sequence[PointId]) -> list[Sample]:
-    """The newest stored sample of each point, in the order asked; layouts are read once."""
-    newest: dict[int, tuple[int, int, bytes] | None] = {}
-    out = []
-    for wanted in points:
-        best: tuple[int, Sample] | None = None
-        for number, position, length in _places(connection, wanted):
-            if number not in newest:
-                row = connection.execute(
-                    sa.select(scan.c.source_ms, scan.c.received_ms, scan.c.data)
-                    .where(scan.c.layout_id == number)
-                    .order_by(scan.c.source_ms.desc(), scan.c.id.desc())
-                    .limit(1)
-                ).one_or_none()
-                newest[number] = None if row is None else (row[0], row[1], row[2])
-            held = newest[number]
-            if held is None or (best is not None and best[0] >= held[0]):
-                continue
-            values, quality = unpack(held[2], length)
-            value = float(values[position])
-            sample = Sample(
-                wanted,
-                held[1],
-                value if math.isfinite(value) else None,
-                int(quality[position]),
-            )
-            best = (held[0], sample)
-        out.append(best[1] if best is not None else Sample(wanted, None, None, BAD_TIMEOUT))
-    return out
+    """The newest stored sample of each point, in the order asked; each layout is read once."""
+    places = _places(connection, points)
+    lengths = {number: n for found in places.values() for number, _, n in found}
+    newest: dict[int, tuple[int, int, FloatArray, ByteArray]] = {}
+    for number, length in lengths.items():
+        row = connection.execute(
+            sa.select(scan.c.source_ms, scan.c.received_ms, scan.c.data)
+            .where(scan.c.layout_id == number)
+            .order_by(scan.c.source_ms.desc(), scan.c.id.desc())
+            .limit(1)
+        ).one_or_none()
+        if row is not None:
+            newest[number] = (row.source_ms, row.received_ms, *unpack(row.data, length))
+    return [_sample(wanted, places[wanted], newest) for wanted in points]
+
+
+def _sample(
+    wanted: PointId,
+    places: Sequence[_Place],
+    newest: Mapping[int, tuple[int, int, FloatArray, ByteArray]],
+) -> Sample:
+    held = [(newest[number], position) for number, position, _ in places if number in newest]
+    if not held:
+        return Sample(wanted, None, None, BAD_TIMEOUT)
+    (_, received_ms, values, quality), position = max(held, key=lambda h: h[0][0])
+    value = float(values[position])
+    return Sample(
+        wanted, received_ms, value if math.isfinite(value) else None, int(quality[position])
+    )
 
 
 def _check(from_ms: int, to_ms: int, step_s: float | None) -> int | None:
@@ -93,7 +105,7 @@ def _check(from_ms: int, to_ms: int, step_s: float | None) -> int | None:
 
 
 def _pages(
-    engine: sa.Engine, place: tuple[int, int, int], from_ms: int, to_ms: int
+    engine: sa.Engine, place: _Place, from_ms: int, to_ms: int
 ) -> Iterator[tuple[list[int], list[float], list[int]]]:
     """Times, values and quality bytes of one layout's scans, a page at a time."""
     number, position, length = place
@@ -130,7 +142,7 @@ def _samples(
 ) -> tuple[IntArray, FloatArray, ByteArray]:
     """All samples in the range by time; of two at one time the later written one."""
     with engine.begin() as connection:
-        places = _places(connection, wanted)
+        places = _places(connection, [wanted])[wanted]
     times: list[int] = []
     values: list[float] = []
     grades: list[int] = []

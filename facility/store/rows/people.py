@@ -36,6 +36,26 @@ def add_audit(
     )
 
 
+def replay_audit(
+    connection: sa.Connection,
+    at_ms: int,
+    actor: str,
+    action: str,
+    subject: str,
+    detail: Mapping[str, Any],
+) -> None:
+    """Append a line unless the very same one stands there: a replay may come twice."""
+    same = sa.select(audit.c.id).where(
+        audit.c.subject == subject,
+        audit.c.at_ms == at_ms,
+        audit.c.actor == actor,
+        audit.c.action == action,
+        audit.c.detail == dumps(detail),
+    )
+    if connection.execute(same.limit(1)).one_or_none() is None:
+        add_audit(connection, at_ms, actor, action, subject, detail)
+
+
 def audit_log(connection: sa.Connection, limit: int, before: int | None) -> list[AuditEntry]:
     """The newest lines, newest first; `before` is the id to go on from."""
     asked = sa.select(audit).order_by(audit.c.id.desc()).limit(limit)

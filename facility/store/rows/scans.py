@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
 import numpy as np
+import psycopg
 import sqlalchemy as sa
 
 from facility.points import Layout, Scan
@@ -77,10 +78,16 @@ def write_scans(connection: sa.Connection, scans: Sequence[Scan], ids: dict[str,
         connection.exec_driver_sql(_INSERT, rows)
         return
     driver: Any = connection.connection.driver_connection
-    with driver.cursor() as cursor, cursor.copy(_COPY) as copy:
-        copy.set_types(["int4", "int8", "int8", "bytea"])
-        for row in rows:
-            copy.write_row(row)
+    try:
+        with driver.cursor() as cursor, cursor.copy(_COPY) as copy:
+            copy.set_types(["int4", "int8", "int8", "bytea"])
+            for row in rows:
+                copy.write_row(row)
+    except psycopg.Error as error:
+        # COPY goes past SQLAlchemy, which would have said it in its own words.
+        away = isinstance(error, psycopg.OperationalError | psycopg.InterfaceError)
+        kind = sa.exc.OperationalError if away else sa.exc.DataError
+        raise kind(_COPY, None, error) from error
 
 
 def write_dropped(connection: sa.Connection, record: DroppedRecord) -> None:

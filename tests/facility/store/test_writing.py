@@ -15,8 +15,8 @@ from sqlalchemy.engine import make_url
 from facility.clock import SystemClock
 from facility.points import Scan
 from facility.store import Store, StoreClosed, StoreUnavailable, engine, open_store
-from facility.store.inbox import Inbox, Job, Urgency
 from facility.store.records import CycleRecord
+from facility.store.threads.inbox import Inbox, Job, Urgency
 from tests.facility.store.plant import (
     START_MS,
     SteppedClock,

@@ -1,6 +1,6 @@
 """What waits to be written: jobs that must not be lost, and scans that may be, oldest first.
 
-Plain data without locks; `facility.store.writer` guards it.
+Plain data without locks; `facility.store.threads.writer` guards it.
 """
 
 from __future__ import annotations

@@ -10,15 +10,18 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 import sqlalchemy as sa
+import structlog
 
 from facility.clock import Clock
 from facility.points import Scan
 from facility.store.engine import is_outage
 from facility.store.errors import StoreUnavailable
-from facility.store.inbox import Job
 from facility.store.records import DroppedRecord
 from facility.store.rows import scans as scan_rows
 from facility.store.spill import Spill
+from facility.store.threads.inbox import Job
+
+_log = structlog.get_logger(__name__)
 
 _FIRST_WAIT_S: Final = 0.1
 _LONGEST_WAIT_S: Final = 5.0
@@ -110,6 +113,8 @@ class Committer:
                     scan_rows.write_scans(connection, batch, {**self._layouts, **new})
                 if loss is not None:
                     scan_rows.write_dropped(connection, loss)
+        except (ValueError, TypeError) as error:
+            return _words(error)
         except (sa.exc.SQLAlchemyError, OSError) as error:
             if isinstance(error, sa.exc.DBAPIError) and not is_outage(error):
                 return _words(error)
@@ -140,11 +145,15 @@ class Committer:
                 self._spill.set_aside()
             else:
                 self._spill.clear()
+        if self.error is not None:
+            _log.info("store_back")
         self.error = None
         self._wait_s = _FIRST_WAIT_S
         self.busy_s += self._clock.monotonic_s() - began_s
 
     def _down(self, error: Exception) -> None:
+        if self.error is None:
+            _log.error("store_lost", error=_words(error))
         self.error = _words(error)
         self.retry_at_s = self._clock.monotonic_s() + self._wait_s
         self._wait_s = min(2.0 * self._wait_s, _LONGEST_WAIT_S)

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 from concurrent.futures import Future
 from typing import Final
 
 from facility.clock import Clock
 from facility.points import Scan
-from facility.store.committer import Committer
 from facility.store.errors import StoreClosed, StoreUnavailable
-from facility.store.inbox import Inbox, Job
+from facility.store.threads.committer import Committer
+from facility.store.threads.inbox import Inbox, Job
 
 #: A scan waits at most this long for company; with the time of one transaction it stays below
 #: the second that kill -9 may cost.
@@ -99,6 +100,19 @@ class Writer:
                 self._inbox.lose(scan, "closed")
 
     def _run(self) -> None:
+        try:
+            self._write_until_closed()
+        except BaseException as error:
+            # A bug of ours. Whoever waits must hear of it; nobody may go on believing.
+            with self._wake:
+                self._closing = True
+                orphans = [job.future for job in self._inbox.take_jobs(sys.maxsize)]
+                orphans += self._flushes
+            for future in orphans:
+                future.set_exception(StoreClosed(f"the writer ended: {error!r}"))
+            raise
+
+    def _write_until_closed(self) -> None:
         while True:
             with self._wake:
                 while not self._something_to_do():
