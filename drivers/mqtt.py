@@ -14,12 +14,12 @@ import random
 import ssl
 from collections.abc import Callable
 from typing import Final
-from urllib.parse import urlsplit
 
 import aiomqtt
 import structlog
 
 from drivers.bus import Handler, Letter, Router, is_topic
+from drivers.mqtt_url import split_url
 from facility.clock import Clock
 
 #: Twice this is the age at which a half-open link is given up: 16 s, under the 20 s of the design.
@@ -32,21 +32,6 @@ _log = structlog.get_logger("wattkeeper.mqtt")
 # aiomqtt and paho report each lost link by themselves; ours says it once.
 _QUIET: Final = logging.getLogger("wattkeeper.mqtt.client")
 _QUIET.setLevel(logging.CRITICAL)
-
-
-def split_url(url: str) -> tuple[str, int, bool]:
-    """Host, port and whether TLS is used, of `mqtt://host[:port]` or `mqtts://host[:port]`.
-
-    Raises:
-        ValueError: another scheme, no host, a user or a password in the address.
-    """
-    parts = urlsplit(url)
-    if parts.scheme not in ("mqtt", "mqtts") or not parts.hostname:
-        raise ValueError(f"{url!r} is not mqtt://host[:port] or mqtts://host[:port]")
-    if parts.username is not None or parts.password is not None or parts.path not in ("", "/"):
-        raise ValueError("a broker's address is host and port; logins are given apart from it")
-    secure = parts.scheme == "mqtts"
-    return parts.hostname, parts.port or (8883 if secure else 1883), secure
 
 
 class MqttBus:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -85,11 +85,24 @@ class Agent:
         settings: Settings,
         rng: random.Random,
         tokens: TokenSource | None = None,
+        on_safe: Callable[[], None] = lambda: None,
     ) -> None:
-        """Wire an agent; nothing is read or written before `run`."""
+        """Wire an agent; nothing is read or written before `run`.
+
+        Args:
+            nvml: the node's GPUs.
+            bus: a client of its own, with `Topics.birth` and `Topics.will`.
+            clock: leases and ages use its monotonic side.
+            state: what outlives the agent.
+            settings: who it is.
+            rng: nonces, phases and the delay before a move to the fallback.
+            tokens: the inference engine's counters, if there is one.
+            on_safe: called once limits are where they must be before workloads start.
+        """
         self._nvml, self._bus, self._clock = nvml, bus, clock
         self._state, self._settings, self._rng = state, settings, rng
         self._tokens = tokens
+        self._on_safe = on_safe
         self._topics = Topics.of(settings.prefix, settings.node)
         self._writer = LimitWriter(nvml, settings.floor_w)
         self._standing = Standing(fallback_w=settings.fallback_w)
@@ -113,6 +126,7 @@ class Agent:
     async def run(self) -> None:
         """Start up safe, then serve for ever. Cancelling leaves every limit as it is."""
         await self._begin()
+        self._on_safe()
         self._bus.subscribe(self._topics.command, self._on_command)
         await self._bus.start()
         listener = asyncio.create_task(self._listen(), name=f"{self._settings.node} commands")

@@ -12,7 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from drivers.bus import Router, is_pattern, is_topic, matches
-from drivers.mqtt import MqttBus, split_url
+from drivers.mqtt import MqttBus
+from drivers.mqtt_url import split_url
 from facility.clock import SystemClock
 from tests.drivers.agent.rig import until
 

@@ -1,0 +1,113 @@
+"""`wattkeeper agent --config agent.yaml`: the small privileged process on a GPU node.
+
+It imports neither the web service nor the store nor a solver. Exit codes: 0 ended by a signal
+(limits stay as they are), 1 a faulty file or a missing secret, 70 internal.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import random
+import signal
+import ssl
+import sys
+import uuid
+from pathlib import Path
+
+import structlog
+
+from api.secrets import SecretMissing, find
+from api.watchdog import notify
+from drivers.agent.agent import Agent, Settings
+from drivers.agent.protocol import Topics
+from drivers.agent.settings import AgentConfig, load
+from drivers.agent.state import CapStateFile
+from drivers.mqtt import MqttBus
+from drivers.nvml import Nvml
+from facility.clock import SystemClock
+from facility.errors import ConfigError
+
+BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
+
+
+def agent(config_path: str) -> int:
+    """Run until a signal ends it; returns the exit code."""
+    structlog.configure(
+        wrapper_class=structlog.make_filtering_bound_logger(logging.INFO),
+        logger_factory=structlog.PrintLoggerFactory(sys.stderr),
+    )
+    try:
+        config = load(config_path)
+        bus = _bus(config)
+    except ConfigError as error:
+        return _refuse(str(error))
+    except (SecretMissing, OSError, ssl.SSLError) as error:
+        return _refuse(f"{config_path}: {error}")
+    asyncio.run(_serve(config, bus))
+    return 0
+
+
+def _refuse(text: str) -> int:
+    sys.stderr.write(f"{text}\n")
+    return 1
+
+
+def _bus(config: AgentConfig) -> MqttBus:
+    """The node's client of the broker; its will and birth tell others whether it is there."""
+    topics = Topics.of(config.topic_prefix, config.node)
+    tls = None
+    if config.tls is not None:
+        tls = ssl.create_default_context(cafile=config.tls.ca_file)
+        if config.tls.cert_file is not None:
+            tls.load_cert_chain(config.tls.cert_file, config.tls.key_file)
+    login = config.auth
+    return MqttBus(
+        config.broker,
+        name=f"agent-{config.node}",
+        clock=SystemClock(),
+        rng=random.SystemRandom(),
+        user=login.user if login is not None else None,
+        password=find(login.secret) if login is not None else None,
+        tls=tls,
+        will=topics.will,
+        birth=topics.birth,
+    )
+
+
+async def _serve(config: AgentConfig, bus: MqttBus) -> None:
+    running = Agent(
+        Nvml(),
+        bus,
+        SystemClock(),
+        CapStateFile(Path(config.state_dir)),
+        Settings(
+            config.node,
+            config.topic_prefix,
+            boot_id(),
+            fallback_w=config.fallback,
+            floor_w=config.floor,
+        ),
+        random.SystemRandom(),
+        on_safe=_tell_ready,
+    )
+    task = asyncio.ensure_future(running.run())
+    loop = asyncio.get_running_loop()
+    for sign in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(sign, task.cancel)
+    with contextlib.suppress(asyncio.CancelledError):
+        await task
+
+
+def _tell_ready() -> None:
+    """Units that start after this one (workloads) may start now."""
+    notify("READY=1")
+
+
+def boot_id() -> str:
+    """This boot of the machine; where the system does not say, each start counts as one."""
+    try:
+        return BOOT_ID.read_text("ascii").strip()
+    except OSError:
+        return str(uuid.uuid4())
