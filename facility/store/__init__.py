@@ -21,9 +21,12 @@ from facility.store.errors import (
     UnknownRecord,
 )
 from facility.store.migrate import check, upgrade
+from facility.store.records import Counts, CycleRecord, StoreStats
 from facility.store.store import Store, open_store
 
 __all__ = [
+    "Counts",
+    "CycleRecord",
     "HistoryLimit",
     "LeaseLost",
     "SchemaMismatch",
@@ -34,6 +37,7 @@ __all__ = [
     "StoreJournal",
     "StoreLocked",
     "StoreReader",
+    "StoreStats",
     "StoreUnavailable",
     "UnknownRecord",
     "check",
