@@ -197,6 +197,11 @@ async def _look(device: ProfiledDevice, target: str, found: Mapping[str, tuple[i
 def _absent(device: ProfiledDevice, readings: Sequence[tuple[PointSpec, Decoded]]) -> set[object]:
     """Optional points that this model does not have: its own word for it, not a fault."""
     optional = {p.spec.id for p in device.binding.all() if p.entry.optional}
+    for layout in device.layouts:
+        points = device.binding.points[layout.key]
+        for total in device.binding.sums[layout.key]:
+            if all(points[i].entry.optional for i in total.members):
+                optional.add(total.spec.id)
     none = {int(Flaw.REFUSED), int(Flaw.SENTINEL)}
     return {
         spec.id

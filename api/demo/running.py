@@ -125,6 +125,7 @@ class _Demo:
         arguments = ["--config", options.config, "--port", str(options.port)]
         arguments += ["--state", str(self.folder), "--overlay", str(path)]
         if options.record is not None:
+            Path(options.record).unlink(missing_ok=True)
             arguments += ["--record", options.record]
         return arguments
 

@@ -1,0 +1,64 @@
+"""`wattkeeper serve --config FILE`."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from pathlib import Path
+
+import structlog
+import typer
+
+from api.overlay import read_overlay
+from api.secrets import SecretMissing
+from api.serving import ServeOptions, serve
+from drivers.catalog import offers
+from facility.checking import examine
+from facility.errors import ConfigError
+from facility.store import StoreError
+
+
+def run(
+    config: str, host: str, port: int, state: str, record: str | None, overlay: str | None
+) -> int:
+    """Run the service; 1 for a faulty file or an environment that cannot be used."""
+    log_to_stderr()
+    try:
+        taken = read_overlay(overlay) if overlay is not None else None
+    except ConfigError as error:
+        typer.echo(str(error), err=True)
+        return 2
+    loaded, problems = examine(config, offers() if taken is None else None)
+    if loaded is None:
+        for problem in problems:
+            typer.echo(str(problem), err=True)
+        return 1
+    options = ServeOptions(host, port, Path(state), Path(record) if record else None, taken)
+    try:
+        with asyncio.Runner(loop_factory=_loop_factory()) as runner:
+            return runner.run(serve(loaded, options))
+    except (StoreError, SecretMissing, ValueError, OSError) as error:
+        typer.echo(f"wattkeeper serve: {error}", err=True)
+        return 1
+
+
+def log_to_stderr() -> None:
+    """One line a message on standard error, times in UTC."""
+    structlog.configure(
+        processors=[
+            structlog.contextvars.merge_contextvars,
+            structlog.processors.add_log_level,
+            structlog.processors.TimeStamper(fmt="iso", utc=True),
+            structlog.processors.format_exc_info,
+            structlog.processors.LogfmtRenderer(key_order=["timestamp", "level", "event"]),
+        ],
+        logger_factory=structlog.PrintLoggerFactory(sys.stderr),
+    )
+
+
+def _loop_factory() -> type[asyncio.AbstractEventLoop]:
+    try:
+        import uvloop
+    except ImportError:
+        return asyncio.SelectorEventLoop
+    return uvloop.Loop

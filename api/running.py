@@ -1,0 +1,66 @@
+"""Run a hall's tasks under supervision until told to stop; the same for field and simulation."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Awaitable, Callable
+
+import structlog
+
+from api.service import Service
+from api.supervision import Supervisor
+from drivers.node import keep_leases
+from facility.commands import Mode
+from facility.ports import Bus
+
+log = structlog.get_logger(__name__)
+
+#: Open intents are resolved once devices have had this long to answer.
+RESOLVE_AFTER_S = 5.0
+
+
+class Running:
+    """Tasks of one hall: poll, decide, lease, deliver."""
+
+    def __init__(self, service: Service, bus: Bus, rng: random.Random) -> None:
+        self._service = service
+        self._bus = bus
+        self.supervisor = Supervisor(service.clock, rng)
+
+    async def start(self) -> None:
+        """Restore what the database knows, then start every task."""
+        service = self._service
+        await service.restore()
+        await self._bus.start()
+        await service.lease.once()
+        self.supervisor.fatal("control loop", service.loop.run)
+        for name, work in self._background().items():
+            self.supervisor.restart(name, work)
+
+    def _background(self) -> dict[str, Callable[[], Awaitable[None]]]:
+        service = self._service
+        nodes = list(service.nodes.values())
+        return {
+            "hall lease": service.lease.run,
+            "collectors": service.collector.run,
+            "node leases": lambda: keep_leases(nodes, self._lease_for_nodes),
+            "webhooks": service.courier.run,
+            "open intents": self._resolve,
+        }
+
+    def _lease_for_nodes(self) -> tuple[str, int] | None:
+        """Nodes are leased only while somebody acts on them."""
+        modes = self._service.modes().values()
+        return self._service.lease.held() if Mode.AUTO in modes else None
+
+    async def _resolve(self) -> None:
+        await asyncio.sleep(RESOLVE_AFTER_S)
+        await self._service.resolve_open_intents()
+        await asyncio.Event().wait()
+
+    async def stop(self) -> None:
+        """Stop the writers, then everything else; leases of nodes are left to live on."""
+        await self.supervisor.stop()
+        await self._service.lease.give_back()
+        await self._bus.close()

@@ -1,0 +1,407 @@
+"""One running hall: collectors, control loop, leases, and what people see and propose of them.
+
+Built by `api.wiring`; the same class runs over real protocols and under virtual time.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import uuid
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import structlog
+
+from api.hall import (
+    DeviceStatus,
+    Feed,
+    Granted,
+    Refused,
+    Released,
+    ServiceStatus,
+    SinkTest,
+    Unknown,
+)
+from api.hall_lease import HallLease
+from api.letting_go import let_go, preview
+from api.webhooks import Courier
+from controllers.loop import ControlLoop
+from controllers.whatif import what_if
+from drivers.collect import Collector
+from drivers.node import NodeDevice
+from facility.clock import Clock
+from facility.commands import Ack, Command, Decision, Mode, Outcome, Override
+from facility.config import Facility
+from facility.loading import Loaded
+from facility.points import PointId, PointTable, Scan
+from facility.ports import Device
+from facility.site import SiteModel
+from facility.snapshot import LiveImage, Snapshot
+from facility.store import Store, StoreError
+from facility.store.records import CycleRecord
+from facility.store.adapters import committed
+
+log = structlog.get_logger(__name__)
+
+LONGEST_OVERRIDE_MIN = 7 * 24 * 60.0
+
+
+@dataclass
+class Parts:
+    """What wiring puts together; see `api.wiring`."""
+
+    loaded: Loaded
+    facility: Facility
+    clock: Clock
+    store: Store
+    site: SiteModel
+    image: LiveImage
+    devices: Mapping[str, Device]
+    nodes: Mapping[str, NodeDevice]
+    collector: Collector
+    lease: HallLease
+    courier: Courier
+
+
+class Service:
+    """Implements `api.hall.Hall`."""
+
+    def __init__(self, parts: Parts, make_loop: Callable[[Service], ControlLoop]) -> None:
+        self._parts = parts
+        self._started_ms = parts.clock.utc_ms()
+        self._started_s = parts.clock.monotonic_s()
+        self._cycle_s: float | None = None
+        self._modes: dict[str, Mode] = {}
+        self._overrides: dict[str, Override] = {}
+        self._database: str | None = None
+        self._feed = Feed()
+        self._last_power: dict[str, float] = {}
+        self._power_at: dict[str, int | None] = {}
+        self.loop = make_loop(self)
+
+    # ---- what it is ----------------------------------------------------------------------------
+
+    @property
+    def facility(self) -> Facility:
+        """The loaded file."""
+        return self._parts.facility
+
+    @property
+    def config_sha256(self) -> str:
+        """Of that file."""
+        return self._parts.loaded.sha256
+
+    @property
+    def clock(self) -> Clock:
+        """What time it is here."""
+        return self._parts.clock
+
+    @property
+    def table(self) -> PointTable:
+        """Every point of the site."""
+        return self._parts.image.table
+
+    @property
+    def store(self) -> Store:
+        """History, journal, alarms, outbox, audit, keys."""
+        return self._parts.store
+
+    @property
+    def feed(self) -> Feed:
+        """Finished decisions, to all who listen."""
+        return self._feed
+
+    @property
+    def lease(self) -> HallLease:
+        """The right to control this hall."""
+        return self._parts.lease
+
+    @property
+    def collector(self) -> Collector:
+        """Polls the devices."""
+        return self._parts.collector
+
+    @property
+    def courier(self) -> Courier:
+        """Delivers webhooks."""
+        return self._parts.courier
+
+    @property
+    def nodes(self) -> Mapping[str, NodeDevice]:
+        """GPU nodes by name."""
+        return self._parts.nodes
+
+    def snapshot(self) -> Snapshot | None:
+        """The readings that the last cycle saw."""
+        inputs = self.loop.inputs
+        return None if inputs is None else inputs.snapshot
+
+    def decision(self) -> Decision | None:
+        """The last finished decision."""
+        return self.loop.latest
+
+    def modes(self) -> Mapping[str, Mode]:
+        """Modes in force, by scope."""
+        return self.loop.modes
+
+    def overrides(self) -> Sequence[Override]:
+        """Leases of people that are in force."""
+        now_ms = self.clock.utc_ms()
+        return [o for o in self._overrides.values() if o.until_ms > now_ms]
+
+    def devices(self) -> Sequence[DeviceStatus]:
+        """Health of every device and node."""
+        return [
+            DeviceStatus(
+                h.id,
+                self._profile_of(h.id),
+                h.endpoint,
+                h.state,
+                h.last_good_ms,
+                h.failures,
+                h.overruns,
+                h.detail,
+            )
+            for h in self._parts.collector.health()
+        ]
+
+    def _profile_of(self, device: str) -> str:
+        entry = self.facility.devices.get(device)
+        return entry.profile if entry is not None else "node/agent"
+
+    def status(self) -> ServiceStatus:
+        """Health of the service itself."""
+        now_s = self.clock.monotonic_s()
+        took = self.loop.stats.cycle_ms
+        stats = self.store.stats()
+        return ServiceStatus(
+            started_ms=self._started_ms,
+            uptime_s=now_s - self._started_s,
+            cycle_age_s=None if self._cycle_s is None else now_s - self._cycle_s,
+            database=None if self._parts.lease.journal_up else "the database does not answer",
+            migrated=True,
+            epoch=self._parts.lease.epoch,
+            cycle_ms=cycle_milliseconds(took),
+            samples_stored=stats.samples,
+            samples_dropped=stats.dropped_samples,
+        )
+
+    # ---- starting ------------------------------------------------------------------------------
+
+    async def restore(self) -> None:
+        """Take over what the database remembers: modes, overrides, alarms, open intents."""
+        for mode in await committed(self.store.modes()):
+            self._modes[mode.scope] = mode.mode
+        for record in await committed(self.store.overrides(active=True)):
+            self._overrides[record.override.id] = record.override
+        self._feed.remember(a.event for a in await committed(self.store.alarms(active_only=True)))
+        self.loop.set_modes(self._modes)
+        self.loop.set_overrides(self.overrides())
+
+    async def resolve_open_intents(self) -> None:
+        """End commands that a former run sent and never saw answered, by what is read back."""
+        acks: list[Ack] = []
+        frozen = self._parts.image.freeze(self.clock.utc_ms(), self.clock.monotonic_s())
+        for record in await committed(self.store.pending_intents()):
+            command = record.command
+            reading = frozen.reading(command.point)
+            actual = reading.value if reading is not None and reading.good else None
+            took = actual is not None and abs(actual - command.value) <= 0.51
+            outcome = Outcome.APPLIED if took else Outcome.UNANSWERED
+            words = "read back after a restart" if took else "not answered before a restart"
+            acks.append(Ack(command, outcome, actual, words, self.clock.utc_ms()))
+        if acks:
+            await committed(self.store.journal_acks(acks))
+            log.info("open_intents_resolved", commands=len(acks))
+
+    # ---- the loop's hands ----------------------------------------------------------------------
+
+    async def apply(self, commands: Sequence[Command]) -> Sequence[Ack]:
+        """Send commands, all devices at once; one ack each."""
+        return await asyncio.gather(*(self._apply_one(command) for command in commands))
+
+    async def _apply_one(self, command: Command) -> Ack:
+        device = self._parts.devices.get(command.point.device)
+        if device is None:
+            return Ack(command, Outcome.REJECTED, None, "no such device", self.clock.utc_ms())
+        return await device.write(command)
+
+    def after_cycle(self, decision: Decision) -> None:
+        """Tell listeners, and let leases carry the plan's fallbacks."""
+        self._cycle_s = self.clock.monotonic_s()
+        self._count(decision)
+        plan = decision.facts.get("allocation") or {}
+        for entry in plan.get("nodes") or ():
+            node = self._parts.nodes.get(str(entry.get("node")))
+            if node is not None and entry.get("fallback_w") is not None:
+                node.set_fallback(float(entry["fallback_w"]))
+        self._feed.publish(decision)
+
+    def _count(self, decision: Decision) -> None:
+        """Leave a row per cycle; an outage is the journal's to report, not this row's."""
+        record = CycleRecord(
+            self._parts.lease.epoch or 0, decision.cycle, decision.now_ms, decision.last_scan
+        )
+        self.store.journal_cycle(record).add_done_callback(lambda done: done.exception())
+
+    def notice(self, scan: Scan, number: int) -> None:
+        """Wake the loop at once when a power meter has just gone dark."""
+        if self._tripwire(scan):
+            self.loop.wake()
+
+    def _tripwire(self, scan: Scan) -> bool:
+        """Whether a meter that read power before reads none, or nothing, now."""
+        seen = self._last_power.get(scan.layout.key)
+        index = self._power_index(scan)
+        if index is None:
+            return False
+        value = float(scan.values[index])
+        self._last_power[scan.layout.key] = value
+        if seen is None or not np.isfinite(seen) or seen <= 0.0:
+            return False
+        return not np.isfinite(value) or value < 0.5 * seen
+
+    def _power_index(self, scan: Scan) -> int | None:
+        key = scan.layout.key
+        if key not in self._power_at:
+            found = [
+                i
+                for i, spec in enumerate(scan.layout.points)
+                if (spec.id.part, spec.id.kind) == ("total", "active_power")
+            ]
+            self._power_at[key] = found[0] if found else None
+        return self._power_at[key]
+
+    # ---- what people propose -------------------------------------------------------------------
+
+    async def what_if(self, fail: Sequence[str]) -> Mapping[str, Any]:
+        """Headroom for the present load with these elements lost."""
+        unknown = [e for e in fail if e not in self._parts.site.topology.element_index]
+        if unknown:
+            raise Unknown(f"no element {unknown[0]!r}")
+        inputs = self.loop.inputs
+        if inputs is None:
+            raise Refused("no cycle has run yet")
+        return what_if(self._parts.site, self.loop.memory, inputs, fail).to_json()
+
+    def _known_scope(self, scope: str) -> None:
+        if scope not in self.scopes():
+            raise Unknown(f"no scope {scope!r}")
+
+    def scopes(self) -> tuple[str, ...]:
+        """Everything that a mode or a release can name."""
+        racks = (f"rack:{r}" for r in self.facility.power.racks)
+        loops = (f"loop:{name}" for name in self.facility.cooling.loops)
+        return ("hall", *racks, *loops)
+
+    async def set_mode(self, scope: str, mode: Mode, by: str, reason: str) -> None:
+        """Change who acts in a scope; kept in the database before it counts."""
+        self._known_scope(scope)
+        if mode is Mode.AUTO and not self.facility.control.enabled:
+            raise Refused("the facility file does not enable control", "control.enabled")
+        if mode is Mode.ADVISE:
+            raise Refused("advise is not offered by this release; use observe", "mode")
+        await committed(self.store.set_mode(scope, mode, by, reason))
+        self._take_mode(scope, mode)
+
+    def _take_mode(self, scope: str, mode: Mode) -> None:
+        if scope == "hall":
+            self._modes = {"hall": mode}
+        else:
+            self._modes[scope] = mode
+        self.loop.set_modes(self._modes)
+        if mode is Mode.AUTO:
+            for node in self._nodes_in(scope):
+                node.resume()
+        self.loop.wake()
+
+    def _nodes_in(self, scope: str) -> list[NodeDevice]:
+        kind, _, name = scope.partition(":")
+        if kind == "hall":
+            return list(self._parts.nodes.values())
+        if kind != "rack":
+            return []
+        return [
+            node
+            for node_id, node in self._parts.nodes.items()
+            if self.facility.nodes[node_id].rack == name
+        ]
+
+    async def add_override(
+        self, point: PointId, value: float, minutes: float, by: str, reason: str
+    ) -> Granted:
+        """Hold a writable point at a value for a while."""
+        if not np.isfinite(value):
+            raise Refused("a value must be a finite number", "value")
+        if not 0.0 < minutes <= LONGEST_OVERRIDE_MIN:
+            raise Refused(f"between 0 and {LONGEST_OVERRIDE_MIN:.0f} minutes", "minutes")
+        index = self.table.index.get(point)
+        if index is None:
+            raise Unknown(f"no point {point}")
+        if not self.table.specs[index].writable:
+            raise Refused(f"{point} cannot be written", "profile")
+        now_ms = self.clock.utc_ms()
+        lease = Override(
+            uuid.uuid4().hex, point, value, by, reason, now_ms, now_ms + round(minutes * 60_000)
+        )
+        admission = self.loop.admit(lease)
+        if admission.granted is None:
+            raise Refused(admission.bounded_by, admission.bounded_by)
+        granted = Override(
+            lease.id, point, admission.granted, by, reason, lease.since_ms, lease.until_ms
+        )
+        await committed(self.store.add_override(granted))
+        self._overrides[granted.id] = granted
+        self._use_overrides()
+        return Granted(granted, value, admission.bounded_by or None)
+
+    async def cancel_override(self, override_id: str, by: str) -> Override:
+        """End an override now."""
+        override = self._overrides.get(override_id)
+        if override is None or override.until_ms <= self.clock.utc_ms():
+            raise Unknown(f"no override {override_id!r} in force")
+        await committed(self.store.end_override(override_id, by))
+        del self._overrides[override_id]
+        self._use_overrides()
+        return override
+
+    def _use_overrides(self) -> None:
+        self.loop.set_overrides(self.overrides())
+        self.loop.wake()
+
+    def release_preview(self, scope: str) -> Released:
+        """What `release` would do."""
+        self._known_scope(scope)
+        return preview(scope, self._nodes_in(scope), self.facility, self._loops_in(scope))
+
+    async def release(self, scope: str, by: str, reason: str) -> Released:
+        """Give everything in a scope back to local control, database or not."""
+        planned = self.release_preview(scope)
+        self._take_mode(scope, Mode.OFF)
+        released = await let_go(planned, self._nodes_in(scope))
+        try:
+            await committed(self.store.set_mode(scope, Mode.OFF, by, reason))
+        except (StoreError, OSError) as error:
+            log.warning("release_not_journalled", scope=scope, error=str(error))
+        return released
+
+    def _loops_in(self, scope: str) -> list[str]:
+        kind, _, name = scope.partition(":")
+        if kind == "hall":
+            return list(self.facility.cooling.loops)
+        return [name] if kind == "loop" else []
+
+    async def test_webhook(self, sink: str) -> SinkTest:
+        """Send one signed message of type `test` to a sink."""
+        return await self._parts.courier.test(sink)
+
+
+def cycle_milliseconds(took: Sequence[float]) -> dict[str, float]:
+    """p50, p99 and max of cycle times, ms; empty before the first cycle."""
+    if not took:
+        return {}
+    array = np.asarray(took)
+    p50, p99 = np.percentile(array, (50, 99))
+    return {"p50": float(p50), "p99": float(p99), "max": float(array.max())}

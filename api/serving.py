@@ -1,0 +1,240 @@
+"""`wattkeeper serve`: one process with collectors, control loop and API, until SIGTERM."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import os
+import random
+import signal
+import socket
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+import structlog
+import uvicorn
+
+from api.account import write_account
+from api.app import ApiSettings, create_app
+from api.hall import Hall
+from api.overlay import Overlay
+from api.running import Running
+from api.secrets import find
+from api.service import Service
+from api.watchdog import notify
+from api.webhooks import HttpPost
+from api.wiring import Outside, build, field_devices, simulated, sinks_from
+from api.workers import ThreadWorkers
+from drivers.mqtt import MqttBus
+from facility.clock import SystemClock
+from facility.config import Facility
+from facility.loading import Loaded
+from facility.ports import Bus
+from facility.store import open_store, upgrade
+
+log = structlog.get_logger(__name__)
+
+EXIT_CRASH: Final = 70
+DRAIN_S: Final = 5
+READY_POLL_S: Final = 0.2
+LOOPBACK: Final = ("127.0.0.1", "localhost", "[::1]")
+
+
+@dataclass(frozen=True)
+class ServeOptions:
+    """What was asked for on the command line."""
+
+    host: str
+    port: int
+    state: Path
+    record: Path | None = None
+    overlay: Overlay | None = None
+
+
+async def serve(loaded: Loaded, options: ServeOptions) -> int:
+    """Run a hall; returns the exit code.
+
+    Raises:
+        StoreError: the database cannot be opened.
+        SecretMissing: a secret that the file names is not there.
+        OSError: the port is taken.
+    """
+    overlay, clock = options.overlay, SystemClock()
+    facility = loaded.facility
+    if overlay is not None:
+        facility = simulated(facility, {n: h.url for n, h in overlay.webhooks.items()})
+    rng = random.Random()
+    listener = _listen(options.host, options.port)
+    url = _url(listener)
+    database = store_url(facility, overlay)
+    upgrade(database)
+    options.state.mkdir(parents=True, exist_ok=True)
+    store = open_store(
+        database, clock, hall=facility.site.name, spill=options.state / "spill.jsonl"
+    )
+    workers = ThreadWorkers()
+    bus = _bus(facility, overlay, clock, rng)
+    post = HttpPost()
+    try:
+        outside = Outside(
+            devices=field_devices(clock, bus, overlay),
+            bus=bus,
+            post=post,
+            sinks=sinks_from(facility, overlay),
+            owner=f"{socket.gethostname()}:{os.getpid()}",
+            link=url,
+        )
+        service = build(
+            loaded,
+            facility,
+            outside,
+            store,
+            clock,
+            workers,
+            rng,
+            options.record,
+            is_simulated=overlay is not None,
+        )
+        code = await _run(service, bus, rng, listener, url, options)
+        write_account(options.state, service)
+    finally:
+        await post.close()
+        workers.close()
+        store.close()
+    return code
+
+
+def store_url(facility: Facility, overlay: Overlay | None) -> str:
+    """The database's URL, the password filled in from where the file says it is.
+
+    Raises:
+        SecretMissing: it is not there.
+    """
+    if overlay is not None:
+        return overlay.store
+    url, auth = facility.store.url, facility.store.auth
+    if auth is None:
+        return url
+    entry = facility.auth[auth]
+    user = f"{entry.user}:" if entry.user else ""
+    scheme, _, rest = url.partition("://")
+    return f"{scheme}://{user}{find(entry.secret)}@{rest}"
+
+
+def _bus(
+    facility: Facility, overlay: Overlay | None, clock: SystemClock, rng: random.Random
+) -> MqttBus:
+    agents = facility.agents
+    name = f"wattkeeper-{facility.site.name}".replace(" ", "-")
+    if overlay is not None:
+        return MqttBus(overlay.broker, name=name, clock=clock, rng=rng)
+    auth = facility.auth.get(agents.auth) if agents.auth is not None else None
+    user = auth.user if auth is not None else None
+    password = find(auth.secret) if auth is not None else None
+    return MqttBus(agents.broker, name=name, clock=clock, rng=rng, user=user, password=password)
+
+
+def _listen(host: str, port: int) -> socket.socket:
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    sock = socket.socket(family, socket.SOCK_STREAM)
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    sock.bind((host, port))
+    sock.set_inheritable(False)
+    return sock
+
+
+def _url(listener: socket.socket) -> str:
+    host, port = listener.getsockname()[:2]
+    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+
+
+async def _run(
+    service: Service,
+    bus: Bus,
+    rng: random.Random,
+    listener: socket.socket,
+    url: str,
+    options: ServeOptions,
+) -> int:
+    running = Running(service, bus, rng)
+    stop = _stop_on_signals()
+    hosts = (*LOOPBACK, options.host) if options.host not in ("0.0.0.0", "::") else ("*",)
+    server = _server(service, ApiSettings(hosts=hosts, link=url))
+    await running.start()
+    web = asyncio.create_task(server.serve(sockets=[listener]), name="web")
+    _announce(url)
+    fed = asyncio.create_task(_feed_watchdog(service, options.state), name="watchdog")
+    died = asyncio.create_task(running.supervisor.wait_fatal(), name="fatal")
+    stopped = asyncio.create_task(stop.wait(), name="stop")
+    await asyncio.wait({died, stopped, web}, return_when=asyncio.FIRST_COMPLETED)
+    code = 0 if stop.is_set() else EXIT_CRASH
+    notify("STOPPING=1")
+    log.info("stopping", code=code)
+    await running.stop()
+    server.should_exit = True
+    with contextlib.suppress(TimeoutError):
+        await asyncio.wait_for(asyncio.shield(web), DRAIN_S + 1)
+    for task in (fed, died, stopped, web):
+        task.cancel()
+    await asyncio.gather(fed, died, stopped, web, return_exceptions=True)
+    return code
+
+
+def _stop_on_signals() -> asyncio.Event:
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stop.set)
+    return stop
+
+
+class _Server(uvicorn.Server):
+    """uvicorn without its own signal handlers: signals are the service's."""
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """Leave signals alone."""
+        yield
+
+
+def _server(hall: Hall, settings: ApiSettings) -> uvicorn.Server:
+    app = create_app(hall, settings)
+    config = uvicorn.Config(
+        app,
+        log_config=None,
+        access_log=False,
+        lifespan="off",
+        timeout_graceful_shutdown=DRAIN_S,
+        server_header=False,
+        proxy_headers=False,
+    )
+    return _Server(config)
+
+
+def _announce(url: str) -> None:
+    sys.stdout.write(json.dumps({"url": url}) + "\n")
+    sys.stdout.flush()
+    notify("READY=1")
+    log.info("listening", url=url)
+
+
+async def _feed_watchdog(service: Service, state: Path) -> None:
+    """Feed systemd's watchdog after each completed cycle, and say once that all devices answer."""
+    ready, fed = False, 0
+    while True:
+        cycles = service.loop.stats.cycles
+        if cycles > fed:
+            notify("WATCHDOG=1")
+            fed = cycles
+        if not ready and fed and _all_answer(service.devices()):
+            (state / "ready").touch()
+            ready = True
+        await asyncio.sleep(READY_POLL_S)
+
+
+def _all_answer(devices: Sequence[object]) -> bool:
+    return all(getattr(device, "state", "") == "good" for device in devices)

@@ -1,0 +1,234 @@
+"""Put a hall together: file, store, devices, controllers, people. The only place that knows all."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from api import secrets
+from api.hall_lease import HallLease
+from api.journalling import HallJournal
+from api.overlay import Overlay
+from api.service import Parts, Service
+from api.webhooks import Courier, Post, Sink, decode_secret, sinks_of
+from controllers.loop import ControlLoop
+from drivers.catalog import build_device
+from drivers.collect import Collector
+from drivers.node import NodeDevice
+from drivers.transport import Credentials, Links
+from facility.clock import Clock
+from facility.completing import complete_for_simulation
+from facility.config import Alerts, Facility, SecretSource, Webhook
+from facility.loading import Loaded
+from facility.points import PointTable, Scan
+from facility.ports import Bus, Device, Workers
+from facility.recording import Recorder
+from facility.site import SiteModel
+from facility.snapshot import LiveImage
+from facility.store import Store
+
+
+@dataclass(frozen=True)
+class Outside:
+    """What a hall needs from the world around the process.
+
+    Attributes:
+        devices: makes the devices that are asked or that publish; nodes are made here.
+        bus: of the agents, not yet started.
+        post: sends webhooks.
+        sinks: webhook name -> address and secret.
+        owner: of the hall's lease; differs between two controllers.
+        link: address of the page as people reach it.
+    """
+
+    devices: Callable[[Facility], Sequence[Device]]
+    bus: Bus
+    post: Post
+    sinks: Mapping[str, Sink]
+    owner: str
+    link: str
+
+
+def simulated(facility: Facility, webhooks: Mapping[str, str]) -> Facility:
+    """The facility as a simulation runs it: completed, its alarms sent to the simulation's hooks.
+
+    Args:
+        facility: as loaded.
+        webhooks: name -> URL; they take the place of the file's.
+    """
+    complete = complete_for_simulation(facility)
+    nowhere = SecretSource()
+    hooks = {name: Webhook(url=url, secret=nowhere) for name, url in webhooks.items()}
+    alerts: Alerts = complete.alerts.model_copy(update={"webhooks": hooks})
+    return complete.model_copy(update={"alerts": alerts})
+
+
+def credentials_of(facility: Facility, overlay: Overlay | None) -> dict[str, Credentials]:
+    """Auth name -> credentials, from where the file says they are.
+
+    Raises:
+        SecretMissing: one is not there.
+    """
+    if overlay is not None:
+        return {name: Credentials(secret=overlay.community) for name in facility.auth}
+    return {
+        name: Credentials(auth.kind, auth.user, secrets.find(auth.secret))
+        for name, auth in facility.auth.items()
+    }
+
+
+def sinks_from(facility: Facility, overlay: Overlay | None) -> dict[str, Sink]:
+    """Webhook name -> address and decoded secret.
+
+    Raises:
+        SecretMissing: a secret is not there.
+        ValueError: a secret is no webhook secret.
+    """
+    if overlay is not None:
+        return {n: Sink(h.url, decode_secret(h.secret)) for n, h in overlay.webhooks.items()}
+    return {
+        name: Sink(hook.url, decode_secret(secrets.find(hook.secret)))
+        for name, hook in facility.alerts.webhooks.items()
+    }
+
+
+def field_devices(
+    clock: Clock, bus: Bus, overlay: Overlay | None
+) -> Callable[[Facility], Sequence[Device]]:
+    """Devices over real protocols; `overlay` moves them to a simulator's addresses."""
+
+    def make(facility: Facility) -> Sequence[Device]:
+        links = Links(clock)
+        known = credentials_of(facility, overlay)
+        made: list[Device] = []
+        for name, entry in facility.devices.items():
+            address = entry.address
+            if overlay is not None:
+                address = overlay.addresses.get(name, address)
+            made.append(build_device(entry, name, address, known, clock, bus, links))
+        return made
+
+    return make
+
+
+def build(
+    loaded: Loaded,
+    facility: Facility,
+    outside: Outside,
+    store: Store,
+    clock: Clock,
+    workers: Workers,
+    rng: random.Random,
+    record: Path | None = None,
+    *,
+    is_simulated: bool = False,
+) -> Service:
+    """A hall, ready to run; nothing is sent and no task is started here.
+
+    Args:
+        loaded: the file.
+        facility: what it says, completed if it is simulated.
+        outside: the world around the process.
+        store: opened.
+        clock: of the process.
+        workers: where plans are solved.
+        rng: jitter of polls and retries.
+        record: where to record the run, or None.
+        is_simulated: whether `facility` was completed for a simulation.
+    """
+    devices = list(outside.devices(facility))
+    agents = facility.agents
+    ramp_s = _walk_seconds(facility)
+    nodes = {
+        name: NodeDevice(
+            name,
+            node,
+            outside.bus,
+            clock,
+            prefix=agents.topic_prefix,
+            lease_s=agents.lease,
+            hold_s=agents.hold,
+            spread_s=ramp_s,
+        )
+        for name, node in facility.nodes.items()
+    }
+    everything: list[Device] = [*devices, *nodes.values()]
+    table = PointTable.of(layout for device in everything for layout in device.layouts)
+    image = LiveImage(table)
+    site = SiteModel.of(facility, table)
+    recorder = None
+    if record is not None:
+        text = loaded.text.decode("utf-8")
+        recorder = Recorder(_free(record), text, table, simulated=is_simulated)
+    lease = HallLease(store, clock, hall=facility.site.name, owner=outside.owner)
+    made: list[Service] = []
+
+    def on_scan(scan: Scan, number: int) -> None:
+        if recorder is not None:
+            recorder.scan(scan)
+        made[0].notice(scan, number)
+
+    collector = Collector(everything, image, store, clock, rng, on_scan)
+    courier = Courier(
+        store,
+        outside.sinks,
+        clock,
+        rng,
+        outside.post,
+        hall=facility.site.name,
+        link=outside.link,
+    )
+    journal = HallJournal(store, sinks_of(facility))
+    parts = Parts(
+        loaded=loaded,
+        facility=facility,
+        clock=clock,
+        store=store,
+        site=site,
+        image=image,
+        devices={device.id: device for device in everything},
+        nodes=nodes,
+        collector=collector,
+        lease=lease,
+        courier=courier,
+    )
+
+    def make_loop(service: Service) -> ControlLoop:
+        return ControlLoop(
+            site,
+            image,
+            clock,
+            workers,
+            journal,
+            service.apply,
+            config_sha256=loaded.sha256,
+            sequence_base=clock.utc_ms(),
+            epoch=lambda: lease.epoch,
+            spool=journal.spool,
+            recorder=recorder,
+            on_cycle=service.after_cycle,
+        )
+
+    service = Service(parts, make_loop)
+    made.append(service)
+    return service
+
+
+def _free(path: Path) -> Path:
+    """The path, or with a number if a run before this one was recorded there."""
+    free, number = path, 1
+    while free.exists():
+        number += 1
+        free = path.with_name(f"{path.stem}.{number}{path.suffix}")
+    return free
+
+
+def _walk_seconds(facility: Facility) -> float:
+    """Over how long orphaned nodes spread their walk to the fallback: the hall stays in its ramp.
+
+    The most that all of them together can move, over the site's ramp (control law 2).
+    """
+    most_w = sum(n.gpus * max(n.max_cap - n.min_cap, 0.0) for n in facility.nodes.values())
+    return 60.0 * most_w / facility.site.ramp
