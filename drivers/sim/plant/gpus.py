@@ -147,12 +147,19 @@ class GpuBank:
         self._full_tok_s = tokens_of(boards, boards.most_w)
         self._offered_tok_s = self._full_tok_s
         self._wanted_w = boards.most_w
+        self._draw_factor = boards.draw_factor
         self._slowdown_w = data.throttle_share * boards.most_w
         self._resistance = boards.resistance
         self._flow_ratio: FloatArray = np.ones(count)
 
-    def offer(self, share: FloatArray) -> None:
-        """Set the offered load, float64[G], as a share of what a board serves at full power."""
+    def offer(self, share: FloatArray, ripple: FloatArray) -> None:
+        """Set the offered load.
+
+        Args:
+            share: float64[G]; of what a board serves at full power.
+            ripple: float64[G]; present swing of a capped board's draw, share of its cap.
+        """
+        self._draw_factor = self.boards.draw_factor + ripple
         self._offered_tok_s = share * self._full_tok_s
         self._wanted_w = useful_w_for(self.boards, np.minimum(share, 1.0) * self._full_tok_s)
 
@@ -180,7 +187,7 @@ class GpuBank:
             self.throttled &= powered & ~self.off
             self.off |= temperature >= data.shutdown_c
         leak = extra_leakage_w(boards, data, temperature)
-        power = np.minimum(self.limit_w * boards.draw_factor, self._wanted_w + leak)
+        power = np.minimum(self.limit_w * self._draw_factor, self._wanted_w + leak)
         if self.throttled.any():
             power = np.where(self.throttled, np.minimum(power, self._slowdown_w), power)
         if self.off.any() or not powered.all():
@@ -191,6 +198,11 @@ class GpuBank:
         heat = (temperature - inlet_c) / self._resistance
         self.temperature_c = temperature + (power - heat) * (dt_s / boards.capacity_j_k)
         return np.asarray(heat)
+
+    @property
+    def capped(self) -> BoolArray:
+        """bool[G]: boards that their limit holds back."""
+        return np.asarray(self.power_w >= self.limit_w * self._draw_factor - 1e-6)
 
     @property
     def stored_j(self) -> float:

@@ -293,7 +293,7 @@ class ServedPlant:
         bits = 0
         if bank.throttled[i]:
             bits |= BIT_HW_SLOWDOWN | BIT_HW_THERMAL
-        elif power >= limit * float(boards.draw_factor[i]) - 1e-6:
+        elif bank.capped[i]:
             bits |= BIT_POWER_CAP
         if power <= 0.0:
             bits = BIT_IDLE

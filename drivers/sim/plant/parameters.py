@@ -155,7 +155,8 @@ class WeatherData:
 class DemandData:
     """Offered load of each node as a share of what it serves at full power.
 
-    Mostly above 1 (saturated); slow seeded waves of the given periods.
+    Mostly above 1 (saturated); slow seeded waves of the given periods. `ripple` is how much the
+    draw of a capped board swings as batches come and go, share of its cap.
     """
 
     mean: float = 1.12
@@ -164,6 +165,8 @@ class DemandData:
     periods_s: tuple[float, ...] = (410.0, 1130.0, 7300.0)
     least: float = 0.8
     most: float = 1.35
+    ripple: float = 0.002
+    ripple_periods_s: tuple[float, ...] = (5.3, 11.9, 29.0)
 
 
 @dataclass(frozen=True, slots=True)

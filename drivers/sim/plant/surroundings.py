@@ -36,9 +36,17 @@ class Demand:
         waves = len(data.periods_s)
         self._phase: FloatArray = rng.uniform(0.0, 2.0 * np.pi, (waves, nodes))
         self._rate: FloatArray = 2.0 * np.pi / np.array(data.periods_s)[:, None]
+        beats = len(data.ripple_periods_s)
+        self._beat: FloatArray = rng.uniform(0.0, 2.0 * np.pi, (beats, nodes))
+        self._beat_rate: FloatArray = 2.0 * np.pi / np.array(data.ripple_periods_s)[:, None]
 
     def shares(self, t_s: float) -> FloatArray:
         """float64[N] at `t_s` seconds of the run."""
         waves = np.sin(self._rate * t_s + self._phase).sum(axis=0)
         shares = self._mean + self._data.wave * waves
         return np.asarray(np.clip(shares, self._data.least, self._data.most))
+
+    def ripple(self, t_s: float) -> FloatArray:
+        """float64[N]: swing of a capped board's draw at `t_s`, share of its cap."""
+        beats = np.sin(self._beat_rate * t_s + self._beat).sum(axis=0)
+        return np.asarray(self._data.ripple * beats)

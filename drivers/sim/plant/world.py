@@ -78,6 +78,7 @@ class World:
         self._present: Present | None = None
         self._events: list[Event] = []
         self._steps = 0
+        self._idled = 0
         limits = [
             start.limit_w.get(name, node.max_cap if node.fallback is None else node.fallback)
             for name, node in facility.nodes.items()
@@ -118,12 +119,17 @@ class World:
 
     def _settle(self) -> None:
         """Let both plants come to rest under the weather and load of the first moment."""
-        shares = self._demand.shares(0.0)
+        self._offer(0.0)
         for plant in self._both:
-            plant.bank.offer(shares[plant.hall.boards.node])
             for _ in range(_SETTLE_S):
                 plant.step(1.0, self._sky)
             plant.start()
+
+    def _offer(self, t_s: float) -> None:
+        node = self.twin.hall.boards.node
+        shares, ripple = self._demand.shares(t_s)[node], self._demand.ripple(t_s)[node]
+        for plant in self._both:
+            plant.bank.offer(shares, ripple)
 
     def _outside(self, t_s: float) -> Outside:
         hotter, damper = self._script.weather(t_s)
@@ -137,10 +143,17 @@ class World:
         """Integrate both plants over `seconds` (rounded to whole steps of 0.1 s)."""
         for _ in range(round(seconds / STEP_S)):
             if self.waiting:
-                for plant in self._both:
-                    plant.step(STEP_S, self._sky)
+                self._idle()
             else:
                 self._step()
+
+    def _idle(self) -> None:
+        """A step before the run: load ripples, nothing breaks, nothing is counted."""
+        if self._idled % _SLOW_STEPS == 0:
+            self._offer((self._idled - _SLOW_STEPS) * STEP_S)
+        self._idled += 1
+        for plant in self._both:
+            plant.step(STEP_S, self._sky)
 
     def begin(self) -> None:
         """Let the scenario's clock run; nothing that happened before counts."""
@@ -164,9 +177,7 @@ class World:
             self.plant.break_instruments(present.instruments)
         if self._steps % _SLOW_STEPS == 0:
             self._sky = self._outside(t_s)
-            shares = self._demand.shares(t_s)[self.twin.hall.boards.node]
-            for plant in self._both:
-                plant.bank.offer(shares)
+            self._offer(t_s)
         counting = not self.over
         for plant, account in zip(self._both, self._accounts, strict=True):
             plant.step(STEP_S, self._sky)

@@ -133,7 +133,7 @@ def test_rest_forgives_an_overload() -> None:
 
 
 def test_unrated_and_undeclared_kinds_never_trip() -> None:
-    clocks, load, _ = clocks_of(0.0)
+    clocks, _, _ = clocks_of(0.0)
     facility = small_power()
     assert clocks.bands[list(facility.power.elements).index("utility")] == ()
     assert clocks.bands[list(facility.power.elements).index("shelf")] == ()
