@@ -33,11 +33,13 @@ class Optimum:
     """What the program found.
 
     Attributes:
+        objective: worth above the least caps, λ paid.
         piece_w: float64[U, PIECES], W of cap in each piece.
         row_price: float64[rows], worth per kW of room on each limit, at least 0.
         rack_price: float64[R], worth per kW drawn by each rack through all limits, at least 0.
     """
 
+    objective: float
     piece_w: FloatArray
     row_price: FloatArray
     rack_price: FloatArray
@@ -62,7 +64,7 @@ class Program:
         least_kw: FloatArray,
     ) -> None:
         self._units, self._racks = units, len(least_kw)
-        self._rows = 0
+        self.rows = 0
         self._scale = 1.0
         self._solver = _QuietHighs()  # type: ignore[no-untyped-call]
         for option, value in (
@@ -111,7 +113,7 @@ class Program:
         for weights, room in zip(matrix, room_kw, strict=True):
             on = np.flatnonzero(weights > 0.0).astype(np.int32)
             self._solver.addRow(-highspy.kHighsInf, float(room), len(on), on, weights[on])
-        self._rows += len(room_kw)
+        self.rows += len(room_kw)
 
     def solve(self) -> Optimum | None:
         """The optimum, or None where there is none within the iteration limit."""
@@ -122,6 +124,7 @@ class Program:
         values = np.array(solution.col_value, dtype=np.float64)
         duals = np.array(solution.row_dual, dtype=np.float64) / self._scale
         return Optimum(
+            float(self._solver.getInfo().objective_function_value) / self._scale,
             values[self._racks :].reshape(self._units, PIECES),
             np.maximum(duals[self._racks :], 0.0),
             np.maximum(-duals[: self._racks], 0.0),

@@ -94,36 +94,47 @@ class Stage:
         )
         metered = np.maximum(problem.metered_w - base, 0.0) / 1000.0
         program = Program(len(self.units), *self._draws(), metered)
-        written = 0
+        self.metered_bound = metered > 0.0
         centre: FloatArray | None = None
-        width = np.maximum(self.high - self.start, 0.0) / (PIECES - 1)
+        coarse = np.maximum(self.high - self.start, FINEST_W) / (PIECES - 1)
+        width = coarse
         for _ in range(ROUNDS):
-            fresh = self.pool.matrix[written:]
-            program.limit(fresh, (self.pool.limit_w[written:] - fresh @ base) / 1000.0)
-            written = len(self.pool.limit_w)
-            program.shape(*self._pieces(centre, width))
-            optimum = program.solve()
+            optimum = self._inside(program, base, centre, width)
             if optimum is None:
                 return None
-            class_caps = self.least + optimum.piece_w.sum(axis=1)
-            if self.pool.grow(self._with(class_caps)):
+            class_caps = self._caps_of(optimum)
+            caught = self._caught(class_caps)
+            if caught is not None:
+                if not self._decide(program, base, centre, width, class_caps, caught):
+                    return None
                 continue
-            if self._decide(class_caps):
-                continue
-            settled = centre is not None and np.all(np.abs(class_caps - centre) <= width)
-            if settled and float(width.max(initial=0.0)) <= FINEST_W:
-                self.choice = np.where(
-                    (self.choice == 0) & (class_caps < self.start - 1e-6), -1, self.choice
-                )
-                self.metered_bound = metered > 0.0
-                return optimum
-            width = np.where(
-                np.abs(class_caps - (class_caps if centre is None else centre)) <= width,
-                np.maximum(width / 4.0, FINEST_W / 2.0),
-                width,
-            )
+            if centre is not None:
+                # A unit at the rim of its window has its optimum outside: widen, else narrow.
+                still = np.abs(class_caps - centre) <= 0.6 * width
+                if still.all() and width.max(initial=0.0) <= FINEST_W:
+                    parks = (self.choice == 0) & (class_caps < self.start - 1e-6)
+                    self.choice = np.where(parks, -1, self.choice)
+                    return optimum
+                finer = np.maximum(width / 4.0, FINEST_W / 2.0)
+                width = np.where(still, finer, np.minimum(2.0 * width, coarse))
             centre = class_caps
         return None
+
+    def _inside(
+        self, program: Program, base: FloatArray, centre: FloatArray | None, width: FloatArray
+    ) -> Optimum | None:
+        """The optimum for the choices made, with every limit that it would break written out."""
+        pool = self.pool
+        while True:
+            fresh = pool.matrix[program.rows :]
+            program.limit(fresh, (pool.limit_w[program.rows :] - fresh @ base) / 1000.0)
+            program.shape(*self._pieces(centre, width))
+            optimum = program.solve()
+            if optimum is None or pool.grow(self._with(self._caps_of(optimum))) == 0:
+                return optimum
+
+    def _caps_of(self, optimum: Optimum) -> FloatArray:
+        return np.asarray(self.least + optimum.piece_w.sum(axis=1))
 
     def _pieces(
         self, centre: FloatArray | None, width: FloatArray
@@ -156,30 +167,48 @@ class Stage:
     def _worth(self, class_caps: FloatArray) -> FloatArray:
         return self.problem.units.worth(self._with(class_caps))[self.units]
 
-    def _decide(self, class_caps: FloatArray) -> bool:
-        """Settle units caught between parked and running; whether there were any.
+    def _caught(self, class_caps: FloatArray) -> int | None:
+        """The unit to settle next among those between parked and running, or None.
 
         The most worth per watt runs first, earlier in the file on a tie.
         """
         slack = 1e-6 * np.maximum(self.start - self.least, 1.0)
-        caught = (
-            (self.choice == 0)
-            & (class_caps > self.least + slack)
-            & (class_caps < self.start - slack)
-        )
-        if not caught.any():
-            return False
-        runs = np.where(class_caps >= self.start - slack, self.start, self.least)
-        runs = np.where(self.choice > 0, self.start, runs)
+        between = (class_caps > self.least + slack) & (class_caps < self.start - slack)
+        caught = np.flatnonzero((self.choice == 0) & between)
+        if not len(caught):
+            return None
         load = self.problem.unit_price(np.ones(len(self.problem.base_w)))[self.units]
         value = np.round(self.problem.units.chord()[self.units] / load, 12)
-        for i in sorted(np.flatnonzero(caught).tolist(), key=lambda i: (-float(value[i]), i)):
-            trial = runs.copy()
-            trial[i] = self.start[i]
-            if self.pool.grow(self._with(trial)) == 0 and self.pool.holds(self._with(trial)):
-                self.choice[i], runs = 1, trial
-            else:
-                self.choice[i] = -1
+        return int(caught[np.argmax(value[caught])])
+
+    def _decide(
+        self,
+        program: Program,
+        base: FloatArray,
+        centre: FloatArray | None,
+        width: FloatArray,
+        class_caps: FloatArray,
+        i: int,
+    ) -> bool:
+        """Let unit `i` run where that fits and the class earns no less by it, else park it.
+
+        False where the program gave up.
+        """
+        slack = 1e-6 * np.maximum(self.start - self.least, 1.0)
+        runs = (class_caps >= self.start - slack) | (self.choice > 0)
+        runs[i] = True
+        earned: list[float] = []
+        for choice in (1, -1):
+            self.choice[i] = choice
+            trial = self._with(np.where(runs, self.start, self.least))
+            if choice > 0 and (self.pool.grow(trial) or not self.pool.holds(trial)):
+                earned.append(-np.inf)
+                continue
+            optimum = self._inside(program, base, centre, width)
+            if optimum is None:
+                return False
+            earned.append(optimum.objective)
+        self.choice[i] = 1 if earned[0] >= earned[1] - 1e-9 * abs(earned[1]) else -1
         return True
 
     def _from_prices(self, optimum: Optimum) -> StageResult:
