@@ -12,6 +12,7 @@ import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
+from pyasn1.type import univ  # type: ignore[import-untyped]
 from pysnmp.error import PySnmpError
 from pysnmp.hlapi.v3arch.asyncio import (
     CommunityData,
@@ -220,8 +221,10 @@ class SnmpTransport:
             reply = await self._ask(bulk_cmd, self._object(here), head=(0, MAX_REPETITIONS))
             if reply is not None and not reply.status:
                 return reply
+        reply = await self._ask(next_cmd, self._object(here))
+        if reply is not None:
             self._bulk = False
-        return await self._ask(next_cmd, self._object(here))
+        return reply
 
     async def _get(self, group: tuple[Oid, ...], found: dict[Oid, Answer]) -> bool:
         """Read a group into `found`; False when the agent stayed silent."""
@@ -305,9 +308,11 @@ def _plain(value: Any) -> Answer:
     """A pysnmp value as a raw; what says that there is none becomes a flaw."""
     if isinstance(value, NoSuchObject | NoSuchInstance | EndOfMibView):
         return Flaw.REFUSED
-    if isinstance(value, ObjectIdentifier):
+    if isinstance(value, univ.Null):
+        return Flaw.UNDECODABLE
+    if isinstance(value, univ.ObjectIdentifier):  # pysnmp hands over pyasn1's own
         return ".".join(str(arc) for arc in value)
-    if isinstance(value, OctetString):
+    if isinstance(value, univ.OctetString):
         return bytes(value)
     try:
         return int(value)

@@ -1,0 +1,188 @@
+"""The collector: everybody at their own pace, whatever the others do."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections import defaultdict
+from collections.abc import Sequence
+from itertools import pairwise
+
+from structlog.testing import capture_logs
+
+from drivers.binding import bind
+from drivers.collect import Collector, DeviceHealth
+from drivers.device import ProfiledDevice
+from drivers.sim.impersonation import Impersonation
+from drivers.sim.source import Instruments
+from drivers.sim.transport import SimTransport
+from facility.clock import LoopClock
+from facility.points import Layout, PointTable, Scan
+from facility.snapshot import LiveImage
+from tests.drivers.wires import in_virtual_time, profile_of
+
+PROFILE = profile_of(
+    {"part": "total", "kind": "active_power", "at": {"modbus": {"address": 0, "type": "u32"}}},
+    {
+        "part": "total",
+        "kind": "energy",
+        "poll": "slow",
+        "at": {"modbus": {"address": 2, "type": "u32"}},
+    },
+    classes={
+        "fast": {"period": "1 s", "stale_after": "5 s"},
+        "slow": {"period": "10 s", "stale_after": "60 s"},
+    },
+)
+
+
+class Sink:
+    def __init__(self) -> None:
+        self.scans: list[Scan] = []
+
+    def put(self, scan: Scan) -> None:
+        self.scans.append(scan)
+
+
+class Hall:
+    """Some impersonated devices under one collector."""
+
+    def __init__(self, clock: LoopClock, names: Sequence[str]) -> None:
+        values = {(n, "total", k): 1000.0 for n in names for k in ("active_power", "energy")}
+        self.plant = Instruments(values)
+        self.clock, self.sink = clock, Sink()
+        rng = random.Random(3)
+        self.devices = [self.device(name, rng) for name in names]
+        layouts = [layout for d in self.devices for layout in d.layouts]
+        self.image = LiveImage(PointTable.of(layouts))
+        self.seen: list[tuple[float, str, int]] = []
+        self.collector = Collector(
+            self.devices, self.image, self.sink, clock, rng, on_scan=self._on_scan
+        )
+
+    def device(self, name: str, rng: random.Random) -> ProfiledDevice:
+        who = Impersonation(PROFILE, name, self.plant)
+        return ProfiledDevice(bind(PROFILE, name), SimTransport(who, self.clock, rng), self.clock)
+
+    def _on_scan(self, scan: Scan, number: int) -> None:
+        self.seen.append((self.clock.monotonic_s(), scan.layout.device, number))
+
+    def health(self, name: str) -> DeviceHealth:
+        return next(h for h in self.collector.health() if h.id == name)
+
+    async def run_for(self, seconds: float) -> None:
+        task = asyncio.ensure_future(self.collector.run())
+        await asyncio.sleep(seconds)
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+
+def fast_scans(hall: Hall) -> dict[str, list[Scan]]:
+    found: dict[str, list[Scan]] = defaultdict(list)
+    for scan in hall.sink.scans:
+        if scan.layout.poll_class == "fast":
+            found[scan.layout.device].append(scan)
+    return found
+
+
+def test_a_dead_device_changes_nobody_elses_period_and_is_logged_once() -> None:
+    async def main(clock: LoopClock) -> tuple[Hall, list]:
+        hall = Hall(clock, ["a", "b", "dead", "slow"])
+        hall.plant.health.update(dead="dead", slow="slow")
+        with capture_logs() as logs:
+            await hall.run_for(120.0)
+        return hall, logs
+
+    hall, logs = in_virtual_time(main)
+    scans = fast_scans(hall)
+    for name in ("a", "b"):
+        times = [s.monotonic_s for s in scans[name]]
+        gaps = [later - earlier for earlier, later in pairwise(times)]
+        assert len(times) in (119, 120, 121)
+        assert max(abs(gap - 1.0) for gap in gaps) < 0.01
+        assert hall.health(name).state == "good"
+    assert all((s.quality & 3 == 2).all() for s in scans["dead"])
+    assert hall.health("dead").state == "bad"
+    assert hall.health("dead").last_good_ms is None
+    assert hall.health("slow").state == "good"  # late, but within its period
+    told = [entry for entry in logs if entry["event"] == "device unreachable"]
+    assert [entry["device"] for entry in told] == ["dead"]
+
+
+def test_a_device_that_comes_back_is_good_within_its_back_off() -> None:
+    async def main(clock: LoopClock) -> tuple[list[str], list]:
+        hall = Hall(clock, ["a"])
+        task = asyncio.ensure_future(hall.collector.run())
+        states = []
+        with capture_logs() as logs:
+            for health, seconds in (("ok", 20.0), ("dead", 60.0), ("ok", 20.0)):
+                hall.plant.health["a"] = health
+                await asyncio.sleep(seconds)
+                states.append(hall.health("a").state)
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+        return states, [entry["event"] for entry in logs]
+
+    states, events = in_virtual_time(main)
+    assert states == ["good", "bad", "good"]
+    assert events == ["device unreachable", "device back"]
+
+
+def test_garbage_is_no_answer_and_no_number() -> None:
+    async def main(clock: LoopClock) -> Hall:
+        hall = Hall(clock, ["a"])
+        hall.plant.health["a"] = "garbage"
+        await hall.run_for(10.0)
+        return hall
+
+    hall = in_virtual_time(main)
+    assert hall.health("a").state == "bad"
+    assert "undecodable" in hall.health("a").detail
+    assert all(bool((scan.values != scan.values).all()) for scan in hall.sink.scans)
+
+
+def test_every_scan_reaches_image_sink_and_listener_in_order() -> None:
+    async def main(clock: LoopClock) -> Hall:
+        hall = Hall(clock, ["a", "b"])
+        await hall.run_for(30.0)
+        return hall
+
+    hall = in_virtual_time(main)
+    assert [number for _, _, number in hall.seen] == list(range(1, len(hall.sink.scans) + 1))
+    snapshot = hall.image.freeze(0, hall.sink.scans[-1].monotonic_s)
+    assert (snapshot.values == 1000.0).all()
+
+
+def test_polls_are_spread_over_the_period() -> None:
+    async def main(clock: LoopClock) -> Hall:
+        hall = Hall(clock, [f"d{i}" for i in range(20)])
+        await hall.run_for(1.5)
+        return hall
+
+    hall = in_virtual_time(main)
+    first: dict[str, float] = {}
+    for at_s, device, _ in hall.seen:
+        first.setdefault(device, at_s)
+    assert max(first.values()) - min(first.values()) > 0.5
+
+
+class Broken(ProfiledDevice):
+    """A device with a bug of ours in it."""
+
+    async def read(self, layout: Layout) -> Scan:
+        raise ZeroDivisionError
+
+
+def test_a_bug_in_one_reader_stops_no_other() -> None:
+    async def main(clock: LoopClock) -> tuple[Hall, list]:
+        hall = Hall(clock, ["a", "b"])
+        broken = hall.devices[0]
+        broken.__class__ = Broken
+        with capture_logs() as logs:
+            await hall.run_for(60.0)
+        return hall, logs
+
+    hall, logs = in_virtual_time(main)
+    assert set(fast_scans(hall)) == {"b"}
+    assert hall.health("a").state == "bad"
+    assert len([e for e in logs if e["event"] == "reader failed"]) == 2  # one per poll class

@@ -1,0 +1,264 @@
+"""SNMP against our own small agent in all its moods; snmpsim plays real captures elsewhere."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from drivers.binding import SnmpAt
+from drivers.profile import SnmpWhere
+from drivers.sim import ber
+from drivers.snmp import SnmpTransport
+from drivers.transport import Address, Credentials
+from facility.points import Flaw
+from tests.drivers.wires import links
+
+pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning:pysnmp")
+
+Oid = tuple[int, ...]
+Respond = Callable[[ber.Request], bytes | None]
+COLUMN: Oid = (1, 3, 6, 1, 4, 1, 9, 1)
+
+
+class Wire(asyncio.DatagramProtocol):
+    """Answers as told; remembers what it was asked."""
+
+    def __init__(self, respond: Respond) -> None:
+        self.respond, self.asked = respond, []
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self.transport = transport
+
+    def datagram_received(self, data: bytes, addr: tuple[str, int]) -> None:
+        request = ber.parse(data)
+        self.asked.append(request)
+        answer = self.respond(request)
+        if answer is not None:
+            self.transport.sendto(answer, addr)
+
+
+@asynccontextmanager
+async def agent(respond: Respond, **more: object) -> AsyncIterator[tuple[SnmpTransport, Wire]]:
+    wire = Wire(respond)
+    loop = asyncio.get_running_loop()
+    transport, _ = await loop.create_datagram_endpoint(lambda: wire, local_addr=("127.0.0.1", 0))
+    port = transport.get_extra_info("sockname")[1]
+    address = Address("snmp", "127.0.0.1", port)
+    yield SnmpTransport(address, links(), Credentials(), timeout_s=0.5, **more), wire
+    transport.close()
+
+
+def at(*arcs: int) -> SnmpAt:
+    return SnmpAt(SnmpWhere(oid=COLUMN), (*COLUMN, *arcs))
+
+
+def integer(value: int) -> ber.Value:
+    return ber.Value(ber.INTEGER, ber.of_integer(value))
+
+
+def table(values: dict[Oid, ber.Value], *, per_bulk: int = 40) -> Respond:
+    """A well-behaved agent over a table, with at most `per_bulk` rows an answer."""
+    order = sorted(values)
+
+    def after(name: Oid) -> tuple[Oid, ber.Value]:
+        return next(
+            ((o, values[o]) for o in order if o > name), (name, ber.Value(ber.END_OF_MIB_VIEW))
+        )
+
+    def respond(request: ber.Request) -> bytes:
+        names = [name for name, _, _ in request.variables]
+        if request.kind == ber.GET:
+            none = ber.Value(ber.NO_SUCH_INSTANCE)
+            return ber.response(request, [(n, values.get(n, none)) for n in names])
+        found, here = [], names[0]
+        for _ in range(min(request.second, per_bulk) if request.kind == ber.GET_BULK else 1):
+            here, value = after(here)
+            found.append((here, value))
+        return ber.response(request, found)
+
+    return respond
+
+
+ROWS = {(*COLUMN, i): integer(10 * i) for i in (1, 2, 3)}
+
+
+async def test_zero_is_a_value_and_absence_is_not() -> None:
+    async with agent(table({(*COLUMN, 1): integer(0)})) as (snmp, _):
+        seen = await snmp.fetch([at(1), at(2)])
+        assert seen[at(1)] == 0
+        assert seen[at(2)] is Flaw.REFUSED
+
+
+async def test_sixty_variables_are_three_requests() -> None:
+    values = {(*COLUMN, i): integer(i) for i in range(60)}
+    async with agent(table(values)) as (snmp, wire):
+        seen = await snmp.fetch([at(i) for i in range(60)])
+        assert [seen[at(i)] for i in range(60)] == list(range(60))
+        assert len(wire.asked) == snmp.requests == 3
+
+
+async def test_a_silent_agent_is_asked_twice_and_then_left_alone() -> None:
+    async with agent(lambda _request: None) as (snmp, wire):
+        assert set((await snmp.fetch([at(1)])).values()) == {Flaw.TIMEOUT}
+        assert set((await snmp.fetch([at(1)])).values()) == {Flaw.TIMEOUT}
+        assert len(wire.asked) == 2
+
+
+async def test_one_lost_datagram_loses_no_look() -> None:
+    answer = table(ROWS)
+    lost: list[int] = []
+
+    def first_is_lost(request: ber.Request) -> bytes | None:
+        lost.append(request.id)
+        return None if len(lost) == 1 else answer(request)
+
+    async with agent(first_is_lost) as (snmp, _):
+        assert (await snmp.fetch([at(2)]))[at(2)] == 20
+
+
+async def test_an_agent_that_fails_a_whole_request_for_one_variable_is_asked_without_it() -> None:
+    answer = table(ROWS)
+
+    def strict(request: ber.Request) -> bytes:
+        for index, (name, _, _) in enumerate(request.variables, start=1):
+            if name not in ROWS:
+                echo = [(n, ber.Value(t, b)) for n, t, b in request.variables]
+                return ber.response(request, echo, status=2, index=index)
+        return answer(request)
+
+    async with agent(strict) as (snmp, _):
+        seen = await snmp.fetch([at(1), at(9), at(3)])
+        assert (seen[at(1)], seen[at(9)], seen[at(3)]) == (10, Flaw.REFUSED, 30)
+
+
+async def test_too_big_is_asked_in_halves() -> None:
+    answer = table({(*COLUMN, i): integer(i) for i in range(16)})
+
+    def small(request: ber.Request) -> bytes:
+        if len(request.variables) > 4:
+            return ber.response(request, [], status=1)
+        return answer(request)
+
+    async with agent(small) as (snmp, _):
+        seen = await snmp.fetch([at(i) for i in range(16)])
+        assert [seen[at(i)] for i in range(16)] == list(range(16))
+
+
+async def test_answers_to_other_variables_are_not_taken() -> None:
+    def another(request: ber.Request) -> bytes:
+        return ber.response(request, [((*COLUMN, 77), integer(5))])
+
+    async with agent(another) as (snmp, _):
+        assert (await snmp.fetch([at(1)]))[at(1)] is Flaw.UNDECODABLE
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        ber.Value(ber.NULL),
+        ber.Value(ber.NO_SUCH_INSTANCE),
+        ber.Value(ber.END_OF_MIB_VIEW),
+    ],
+)
+async def test_what_says_that_there_is_nothing_is_no_number(value: ber.Value) -> None:
+    async with agent(lambda r: ber.response(r, [((*COLUMN, 1), value)])) as (snmp, _):
+        assert isinstance((await snmp.fetch([at(1)]))[at(1)], Flaw)
+
+
+@pytest.mark.parametrize("per_bulk", [1, 2, 40])
+async def test_a_walk_finds_every_row_however_few_come_at_once(per_bulk: int) -> None:
+    values = ROWS | {(1, 3, 6, 1, 4, 1, 9, 2, 1): integer(0)}
+    async with agent(table(values, per_bulk=per_bulk)) as (snmp, _):
+        assert await snmp.rows(SnmpWhere(oid=COLUMN, index=("row",))) == (1, 2, 3)
+
+
+async def test_a_walk_without_getbulk_goes_on_with_getnext() -> None:
+    answer = table(ROWS)
+    deaf = lambda r: None if r.kind == ber.GET_BULK else answer(r)  # noqa: E731
+    async with agent(deaf) as (snmp, wire):
+        assert await snmp.rows(SnmpWhere(oid=COLUMN, index=("row",))) == (1, 2, 3)
+        await snmp.rows(SnmpWhere(oid=COLUMN, index=("row",)))
+        assert sum(r.kind == ber.GET_BULK for r in wire.asked) == 1  # remembered
+
+
+async def test_a_walk_ends_when_names_stop_rising() -> None:
+    loop = lambda r: ber.response(r, [((*COLUMN, 1), integer(1)), ((*COLUMN, 1), integer(1))])  # noqa: E731
+    async with agent(loop) as (snmp, wire):
+        assert await snmp.rows(SnmpWhere(oid=COLUMN, index=("row",))) == (1,)
+        assert len(wire.asked) == 1
+
+
+async def test_a_walk_ends_when_the_agent_dies_in_the_middle() -> None:
+    answer = table({(*COLUMN, i): integer(i) for i in range(1, 100)}, per_bulk=2)
+    asked: list[int] = []
+
+    def dies(request: ber.Request) -> bytes | None:
+        asked.append(request.id)
+        return answer(request) if len(asked) <= 2 else None
+
+    async with agent(dies) as (snmp, _):
+        assert await snmp.rows(SnmpWhere(oid=COLUMN, index=("row",))) == (1, 2, 3, 4)
+
+
+async def test_an_agent_that_never_answers_has_no_rows_to_tell() -> None:
+    async with agent(lambda _r: None) as (snmp, _):
+        assert await snmp.rows(SnmpWhere(oid=COLUMN, index=("row",))) is None
+
+
+async def test_rows_of_another_shape_of_index_are_left_out() -> None:
+    values = {
+        (*COLUMN, 1, 7, 5): integer(1),
+        (*COLUMN, 1, 8, 5): integer(1),
+        (*COLUMN, 1, 8, 6): integer(1),
+        (*COLUMN, 2, 9, 5): integer(1),
+        (*COLUMN, 3): integer(1),
+    }
+    async with agent(table(values)) as (snmp, _):
+        assert await snmp.rows(SnmpWhere(oid=COLUMN, index=(1, "row", 5))) == (7, 8)
+
+
+async def test_a_refused_set_says_why() -> None:
+    def refuse(request: ber.Request) -> bytes:
+        echo = [(n, ber.Value(t, b)) for n, t, b in request.variables]
+        return ber.response(request, echo, status=17, index=1)
+
+    async with agent(refuse) as (snmp, _):
+        reply = await snmp.put(at(1), 5)
+        assert (reply.outcome, reply.detail) == ("rejected", "notWritable")
+
+
+async def test_a_set_is_sent_once() -> None:
+    async with agent(lambda _r: None) as (snmp, wire):
+        assert (await snmp.put(at(1), 5)).outcome == "unanswered"
+        assert [r.kind for r in wire.asked] == [ber.SET]
+
+
+async def test_garbage_on_the_wire_is_silence() -> None:
+    async with agent(lambda r: bytes(o ^ 0x5A for o in table(ROWS)(r))) as (snmp, _):
+        assert (await snmp.fetch([at(1)]))[at(1)] is Flaw.TIMEOUT
+
+
+@given(st.lists(st.integers(0, 2**32 - 1), min_size=1, max_size=20))
+def test_object_identifiers_survive_ber(tail: list[int]) -> None:
+    arcs = (1, 3, *tail)
+    assert ber.oid(ber.of_oid(arcs)) == arcs
+
+
+@given(st.integers(-(2**63), 2**64 - 1))
+def test_integers_survive_ber(number: int) -> None:
+    assert ber.integer(ber.of_integer(number)) == number
+
+
+@settings(max_examples=200)
+@given(st.binary(max_size=80))
+def test_the_agents_parser_survives_any_bytes(data: bytes) -> None:
+    try:
+        request = ber.parse(data)
+    except ber.BerError:
+        return
+    assert request.kind in (ber.GET, ber.GET_NEXT, ber.SET, ber.GET_BULK)

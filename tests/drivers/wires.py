@@ -1,0 +1,62 @@
+"""Building blocks of the driver tests: points from a line of YAML, clocks, virtual time."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, TypeVar
+
+from drivers.binding import Binding, BoundPoint, bind
+from drivers.profile import Profile
+from drivers.transport import Links
+from facility.clock import LoopClock, SystemClock, VirtualTimeLoop
+
+T = TypeVar("T")
+EPOCH_MS = 1_800_000_000_000
+
+
+def links() -> Links:
+    """Links on the machine's clock, with a known jitter."""
+    return Links(SystemClock(), random.Random(7))
+
+
+def profile_of(*points: Mapping[str, Any], protocol: str = "modbus", **more: Any) -> Profile:
+    """A small profile; `poll` class `fast` of 1 s unless `classes` says otherwise."""
+    raw: dict[str, Any] = {
+        "profile": "test/device",
+        "title": "test",
+        "source": "test",
+        "protocol": protocol,
+        "verified": "sim",
+        "classes": {"fast": {"period": "1 s", "stale_after": "5 s"}},
+        "points": points,
+    }
+    return Profile.model_validate(raw | more)
+
+
+def binding_of(*points: Mapping[str, Any], protocol: str = "modbus", **more: Any) -> Binding:
+    """That profile bound to device `d`, writable."""
+    return bind(profile_of(*points, protocol=protocol, **more), "d", writable=True)
+
+
+def point_of(protocol: str = "modbus", **entry: Any) -> BoundPoint:
+    """One bound point; `at` is the inner mapping of its protocol."""
+    at = entry.pop("at", {"address": 0} if protocol == "modbus" else {"oid": "1.3.6.1.1"})
+    full = {"part": "total", "kind": "active_power", "at": {protocol: at}} | entry
+    return binding_of(full, protocol=protocol).all()[0]
+
+
+def in_virtual_time(main: Callable[[LoopClock], Awaitable[T]]) -> T:
+    """Run `main(clock)` on a loop in which sleeping costs nothing."""
+    loop = VirtualTimeLoop()
+    try:
+        clock = LoopClock(loop, EPOCH_MS)
+
+        async def bounded() -> T:
+            async with asyncio.timeout(86_400.0 * 30):
+                return await main(clock)
+
+        return loop.run_until_complete(bounded())
+    finally:
+        loop.close()
