@@ -26,7 +26,7 @@ from facility.clock import Clock
 KEEPALIVE_S: Final = 8
 CONNECT_S: Final = 5.0
 FIRST_PAUSE_S: Final = 0.25
-LONGEST_PAUSE_S: Final = 10.0
+LONGEST_PAUSE_S: Final = 5.0
 
 _log = structlog.get_logger("wattkeeper.mqtt")
 # aiomqtt and paho report each lost link by themselves; ours says it once.

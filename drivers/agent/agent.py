@@ -229,11 +229,12 @@ class Agent:
             return
         before = self._standing
         acks = await self._settle(verdict)
+        # Saved before it is acknowledged: what a controller counts on must survive a crash.
+        if _worth_saving(before, self._standing):
+            await self._save()
         if not isinstance(message, LeaseMessage):
             code, detail = _outcome(acks, verdict.action)
             await self._answer(kind_of(message), message.header, code, detail, acks)
-        if _worth_saving(before, self._standing):
-            await self._save()
 
     async def _refuse(self, message: Message, verdict: Verdict) -> None:
         self._refused += 1

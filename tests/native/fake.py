@@ -14,21 +14,9 @@ SOURCE = Path(__file__).with_name("fake_nvml.c")
 SLOTS = 16
 #: struct gpu of fake_nvml.c: name -> (offset, format).
 _NAMES = [
-    "limit_mw",
-    "min_mw",
-    "max_mw",
-    "default_mw",
-    "board_mw",
-    "power_mw",
-    "temperature_c",
-    "margin_k",
-    "clock_mhz",
-    "lost",
-    "no_permission",
-    "hang_ms",
-    "no_limits",
-    "writes",
-]
+    "limit_mw", "min_mw", "max_mw", "default_mw", "board_mw", "power_mw", "temperature_c",
+    "margin_k", "clock_mhz", "lost", "no_permission", "hang_ms", "no_limits", "writes",
+]  # fmt: skip
 FIELDS = {
     name: (48 + 4 * i, "i" if name == "margin_k" else "I") for i, name in enumerate(_NAMES)
 } | {"energy_mj": (104, "Q"), "events": (112, "Q")}
