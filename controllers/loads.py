@@ -1,0 +1,210 @@
+"""What each load must be taken to draw, live: the law "Load of a rack, live" of control law 1.
+
+P_r = max(5-min metered peak·(1 + ε_m), O_r + Σ_n(O_n + (1 + ε_b)·g_n·u_n/η_psu)) with u_n the cap
+in force. A load without caps counts at its metered peak, unmetered at its nameplate. A meter that
+falls silent never lowers a load: the last peak is held, and caps or nameplate count beside it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from controllers.blocks import Extremes, low_pass
+from facility.points import FloatArray
+from facility.site import SiteModel
+from facility.snapshot import Snapshot
+from facility.topology import Topology
+
+BoolArray = npt.NDArray[np.bool_]
+
+PEAK_BUCKETS = 10
+BUCKET_S = 30.0
+#: Time constant of a measured split: supplies share slowly, meters are not read at one instant.
+SPLIT_TAU_S = 60.0
+#: Meters missing under an element from which on it counts as blind.
+BLIND_SHARE = 0.2
+#: A split of less than this is noise.
+LEAST_W = 50.0
+
+
+@dataclass(frozen=True, eq=False)
+class LoadsMemory:
+    """What is remembered of loads.
+
+    Attributes:
+        peaks: of the metered power of each load, 5 min.
+        held_w: float64[L], last known 5-min peak; NaN: never metered.
+        split: float64[F], smoothed measured share of each feed; NaN: never measured.
+        at_s: monotonic time of the last look.
+    """
+
+    peaks: Extremes
+    held_w: FloatArray
+    split: FloatArray
+    at_s: float | None = None
+
+    @classmethod
+    def empty(cls, site: SiteModel) -> LoadsMemory:
+        """Nothing seen yet."""
+        loads, feeds = len(site.topology.loads), len(site.topology.feeds)
+        nothing = Extremes.empty(PEAK_BUCKETS, loads)
+        return cls(nothing, np.full(loads, np.nan), np.full(feeds, np.nan))
+
+
+@dataclass(frozen=True, eq=False)
+class RackLoads:
+    """The loads of one cycle.
+
+    Attributes:
+        load_w: float64[L], W that every check must assume.
+        split: float64[F], share of each feed; NaN where not measured now and not stated.
+        meter_w: float64[R], metered power of racks; NaN unless every feed has a reading.
+        caps_term_w: float64[R], most that overheads and caps in force allow.
+        peak_w: float64[L], 5-min metered peak (held while the meter is silent); NaN: never seen.
+        estimate_w: float64[R], for display where the meter is missing: the present meter, else
+            the last peak, else the caps' term.
+        blind: racks whose meters are missing where that is 20 % or more under some element.
+        untrusted_elements: without GOOD data in this cycle: below them no cap may rise.
+    """
+
+    load_w: FloatArray
+    split: FloatArray
+    meter_w: FloatArray
+    caps_term_w: FloatArray
+    peak_w: FloatArray
+    estimate_w: FloatArray
+    blind: tuple[str, ...]
+    untrusted_elements: frozenset[str]
+    memory: LoadsMemory
+
+    def unmanaged_w(self, site: SiteModel) -> Mapping[str, float]:
+        """Load -> W for everything that has no managed node."""
+        managed = set(site.node_rack.tolist())
+        names = site.topology.loads
+        return {n: float(self.load_w[i]) for i, n in enumerate(names) if i not in managed}
+
+    def peaks_w(self, site: SiteModel) -> Mapping[str, float]:
+        """Rack with nodes -> 5-min metered peak, W, accuracy not added."""
+        out = {}
+        for i in np.unique(site.node_rack).tolist():
+            if not math.isnan(self.peak_w[i]):
+                out[site.topology.loads[i]] = float(self.peak_w[i])
+        return out
+
+
+def rack_loads(
+    site: SiteModel, snapshot: Snapshot, in_force_w: FloatArray, memory: LoadsMemory
+) -> RackLoads:
+    """Loads of this cycle.
+
+    Args:
+        site: the site; its rack order is the topology's.
+        snapshot: the present.
+        in_force_w: float64[N], cap in force of each node, W per GPU.
+        memory: of the cycle before.
+    """
+    topology, power = site.topology, site.facility.power
+    loads, racks = len(topology.loads), len(topology.racks)
+    feed_w = snapshot.usable(site.feed_meter)
+    metered = _sum_of_feeds(topology, feed_w)
+    peaks = memory.peaks.take(metered, snapshot.now_s, BUCKET_S, least=False)
+    known = ~np.isnan(metered)
+    held = np.where(known, peaks.greatest(), memory.held_w)
+    split, smooth = _split(site, feed_w, metered, snapshot.now_s, memory)
+    caps_term = caps_term_w(site, in_force_w)
+    managed = np.zeros(loads, dtype=np.bool_)
+    managed[site.node_rack] = True
+    from_meter = np.where(np.isnan(held), 0.0, held * (1.0 + power.meter_accuracy))
+    alone = np.where(known, from_meter, np.maximum(from_meter, topology.nameplate_w))
+    load_w = np.where(managed, np.maximum(from_meter, caps_term), alone)
+    meter = metered[:racks]
+    estimate = np.where(np.isnan(held[:racks]), caps_term[:racks], held[:racks])
+    good = ~np.isnan(snapshot.good(site.feed_meter))
+    return RackLoads(
+        load_w=load_w,
+        split=split,
+        meter_w=meter,
+        caps_term_w=caps_term[:racks],
+        peak_w=held,
+        estimate_w=np.where(np.isnan(meter), estimate, meter),
+        blind=_blind(site, good),
+        untrusted_elements=_untrusted(site, snapshot, good),
+        memory=LoadsMemory(peaks, held, smooth, snapshot.now_s),
+    )
+
+
+def caps_term_w(site: SiteModel, caps_w: FloatArray) -> FloatArray:
+    """float64[L]: overheads and caps of each load's nodes at the wall; 0 where it has no node."""
+    power = site.facility.power
+    factor = (1.0 + power.board_accuracy) / power.psu_efficiency
+    node_w = site.overhead_w + factor * site.gpus * caps_w
+    out = np.zeros(len(site.topology.loads))
+    for i, name in enumerate(site.topology.racks):
+        out[i] = power.racks[name].overhead
+    np.add.at(out, site.node_rack, node_w)
+    return out
+
+
+def _sum_of_feeds(topology: Topology, feed_w: FloatArray) -> FloatArray:
+    """float64[L]: sum over a load's feeds; NaN unless every feed has a reading."""
+    return np.bincount(topology.feed_load, feed_w, len(topology.loads)).astype(np.float64)
+
+
+def _split(
+    site: SiteModel, feed_w: FloatArray, metered: FloatArray, now_s: float, memory: LoadsMemory
+) -> tuple[FloatArray, FloatArray]:
+    """The split to use and the smoothed one to remember."""
+    topology = site.topology
+    total = metered[topology.feed_load]
+    with np.errstate(invalid="ignore", divide="ignore"):
+        share = np.where(total > LEAST_W, np.maximum(feed_w, 0.0) / total, np.nan)
+    dt_s = 0.0 if memory.at_s is None else now_s - memory.at_s
+    smooth = low_pass(memory.split, share, dt_s, SPLIT_TAU_S)
+    every = (*site.facility.power.racks.values(), *site.facility.power.loads.values())
+    stated = np.array([load.split is not None for load in every], dtype=np.bool_)
+    fallback = np.where(stated[topology.feed_load], topology.split, np.nan)
+    return np.where(np.isnan(share), fallback, smooth), smooth
+
+
+def _carries(topology: Topology) -> BoolArray:
+    """bool[E, F]: whether an element carries a feed in the normal case."""
+    c = topology.compiled
+    normal = (c.pair_case[c.feed_pair[c.entry_feed]] == 0) & (c.entry_weight > 0.0)
+    out = np.zeros((len(topology.elements), len(topology.feeds)), dtype=np.bool_)
+    out[c.entry_element[normal], c.feed_column[c.entry_feed[normal]]] = True
+    return out
+
+
+def _blind(site: SiteModel, good: BoolArray) -> tuple[str, ...]:
+    """Racks with meters of which none answers, where they are 20 % or more under an element."""
+    topology = site.topology
+    racks = len(topology.racks)
+    of_rack = np.zeros((racks, len(topology.feeds)), dtype=np.bool_)
+    rack_feed = np.flatnonzero(topology.feed_load < racks)
+    of_rack[topology.feed_load[rack_feed], rack_feed] = True
+    has = (of_rack & (site.feed_meter >= 0)[None, :]).any(axis=1)
+    missing = has & ~(of_rack & good[None, :]).any(axis=1)
+    if not missing.any():
+        return ()
+    under = (_carries(topology).astype(np.int64) @ of_rack.T.astype(np.int64)) > 0
+    count = (under & has[None, :]).sum(axis=1)
+    lost = (under & missing[None, :]).sum(axis=1)
+    blind = (lost > 0) & (lost >= BLIND_SHARE * count)
+    shown = missing & (under & blind[:, None]).any(axis=0)
+    return tuple(topology.racks[i] for i in np.flatnonzero(shown))
+
+
+def _untrusted(site: SiteModel, snapshot: Snapshot, good: BoolArray) -> frozenset[str]:
+    """Elements whose own meter is not GOOD, or, without one, some meter below them is not."""
+    topology = site.topology
+    own = site.element_meter >= 0
+    own_bad = own & np.isnan(snapshot.good(site.element_meter))
+    feed_bad = (site.feed_meter >= 0) & ~good
+    below_bad = (_carries(topology) & feed_bad[None, :]).any(axis=1)
+    rows = np.flatnonzero(own_bad | (~own & below_bad))
+    return frozenset(topology.elements[e] for e in rows)
