@@ -171,15 +171,6 @@ def _split(
     return np.where(np.isnan(share), fallback, smooth), smooth
 
 
-def _carries(topology: Topology) -> BoolArray:
-    """bool[E, F]: whether an element carries a feed in the normal case."""
-    c = topology.compiled
-    normal = (c.pair_case[c.feed_pair[c.entry_feed]] == 0) & (c.entry_weight > 0.0)
-    out = np.zeros((len(topology.elements), len(topology.feeds)), dtype=np.bool_)
-    out[c.entry_element[normal], c.feed_column[c.entry_feed[normal]]] = True
-    return out
-
-
 def _blind(site: SiteModel, good: BoolArray) -> tuple[str, ...]:
     """Racks with meters of which none answers, where they are 20 % or more under an element."""
     topology = site.topology
@@ -187,11 +178,11 @@ def _blind(site: SiteModel, good: BoolArray) -> tuple[str, ...]:
     of_rack = np.zeros((racks, len(topology.feeds)), dtype=np.bool_)
     rack_feed = np.flatnonzero(topology.feed_load < racks)
     of_rack[topology.feed_load[rack_feed], rack_feed] = True
-    has = (of_rack & (site.feed_meter >= 0)[None, :]).any(axis=1)
-    missing = has & ~(of_rack & good[None, :]).any(axis=1)
+    has: BoolArray = np.asarray((of_rack & (site.feed_meter >= 0)[None, :]).any(axis=1))
+    missing: BoolArray = has & ~np.asarray((of_rack & good[None, :]).any(axis=1))
     if not missing.any():
         return ()
-    under = (_carries(topology).astype(np.int64) @ of_rack.T.astype(np.int64)) > 0
+    under = (topology.carries.astype(np.float32) @ of_rack.T.astype(np.float32)) > 0.0
     count = (under & has[None, :]).sum(axis=1)
     lost = (under & missing[None, :]).sum(axis=1)
     blind = (lost > 0) & (lost >= BLIND_SHARE * count)
@@ -205,6 +196,6 @@ def _untrusted(site: SiteModel, snapshot: Snapshot, good: BoolArray) -> frozense
     own = site.element_meter >= 0
     own_bad = own & np.isnan(snapshot.good(site.element_meter))
     feed_bad = (site.feed_meter >= 0) & ~good
-    below_bad = (_carries(topology) & feed_bad[None, :]).any(axis=1)
+    below_bad = (topology.carries & feed_bad[None, :]).any(axis=1)
     rows = np.flatnonzero(own_bad | (~own & below_bad))
     return frozenset(topology.elements[e] for e in rows)

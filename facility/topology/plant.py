@@ -181,6 +181,15 @@ class Topology:
         return np.bincount(self.feed_load, minlength=len(self.loads)).astype(np.int64)
 
     @cached_property
+    def carries(self) -> BoolArray:
+        """bool[E, F]: whether an element carries a feed in the normal case."""
+        c = self.compiled
+        normal = (c.pair_case[c.feed_pair[c.entry_feed]] == 0) & (c.entry_weight > 0.0)
+        out = np.zeros((len(self.elements), len(self.feeds)), dtype=np.bool_)
+        out[c.entry_element[normal], c.feed_column[c.entry_feed[normal]]] = True
+        return out
+
+    @cached_property
     def load_needs(self) -> IntArray:
         """int64[L]: how many feeds each load needs."""
         all_loads = (*self.power.racks.values(), *self.power.loads.values())
