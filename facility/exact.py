@@ -88,6 +88,10 @@ def decode(kind: Any, data: Any) -> Any:
     origin = get_origin(kind)
     if kind is Any:
         return data
+    if origin is typing.Literal:
+        if data not in get_args(kind):
+            raise ValueError(f"{data!r} is none of {get_args(kind)}")
+        return data
     if origin in (typing.Union, types.UnionType):
         return _decode_union(get_args(kind), data)
     if origin is np.ndarray or kind is np.ndarray:

@@ -59,7 +59,10 @@ def _open(path: Path, mode: Literal["r", "w"]) -> IO[str]:
 class Recorder:
     """Appends to one file; `.gz` in its name compresses it. Not thread-safe: one loop writes."""
 
-    def __init__(self, path: Path, facility_text: str, table: PointTable) -> None:
+    def __init__(
+        self, path: Path, facility_text: str, table: PointTable, *, simulated: bool = False
+    ) -> None:
+        """Start a file; `simulated` says that the facility was completed for a simulation."""
         self._file = _open(path, "w")
         self._numbers = {layout.key: i for i, layout in enumerate(table.layouts)}
         self._checkpoint_ms: int | None = None
@@ -68,6 +71,7 @@ class Recorder:
                 "line": "start",
                 "format": FORMAT,
                 "facility": facility_text,
+                "simulated": simulated,
                 "sha256": hashlib.sha256(facility_text.encode()).hexdigest(),
                 "layouts": [_layout_data(layout) for layout in table.layouts],
             }
@@ -143,6 +147,7 @@ class Recording:
     facility_text: str
     sha256: str
     table: PointTable
+    simulated: bool = False
 
     def events(self) -> Iterator[Scan | RecordedCycle | RecordedMemory]:
         """Scans, cycles and checkpoints in the order of the run.
@@ -207,4 +212,4 @@ def read_recording(path: Path) -> Recording:
         table = PointTable.of(_layout(item) for item in first["layouts"])
     except (KeyError, TypeError, ValueError) as error:
         raise RecordingError(f"{path}:1: {error}") from error
-    return Recording(path, text, str(first["sha256"]), table)
+    return Recording(path, text, str(first["sha256"]), table, first.get("simulated") is True)

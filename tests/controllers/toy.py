@@ -69,7 +69,8 @@ cooling:
       design_flow: 60 L/min
       heat_capacity: 60 kW
 devices:
-  pdu-r[01-02]-[a,b]: {profile: pdu/apc-rpdu2, address: "snmp://x:1", measures: {rack: "r{1}", feed: "{2}"}}
+  pdu-r[01-02]-[a,b]:
+    {profile: pdu/apc-rpdu2, address: "snmp://x:1", measures: {rack: "r{1}", feed: "{2}"}}
   ups-[a,b]1: {profile: ups/rfc1628, address: "snmp://x:1", measures: {element: "ups-{1}1"}}
   cdu-[1-2]: {profile: cdu/wattkeeper-sim, address: "modbus://x:1/1", measures: {loop: loop-1}}
   air-r[01-02]: {profile: sensor/json-mqtt, address: "mqtt:a/{1}", measures: {rack: "r{1}"}}

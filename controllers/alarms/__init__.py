@@ -1,0 +1,13 @@
+"""Conditions become alarms: delays, one page per cause, consequences folded under it."""
+
+from controllers.alarms.machine import AlarmMemory, AlarmState, step
+from controllers.alarms.watch import device_conditions, power_conditions, room_conditions
+
+__all__ = [
+    "AlarmMemory",
+    "AlarmState",
+    "device_conditions",
+    "power_conditions",
+    "room_conditions",
+    "step",
+]

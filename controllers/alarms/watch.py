@@ -1,0 +1,220 @@
+"""Conditions of devices, power and rooms, read from a snapshot and from what was concluded."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+import numpy as np
+
+from controllers.base import Condition
+from controllers.blocks import above
+from controllers.headroom import Headroom, kilowatts
+from controllers.losses import Losses, footprints
+from facility.commands import Ack, Outcome, Severity
+from facility.points import FloatArray
+from facility.site import SiteModel
+from facility.snapshot import Snapshot
+
+#: NVML clock-event bits: SW thermal, HW thermal slowdown, HW power brake.
+THERMAL_BITS = 0x20 | 0x40
+UPS_ON_BATTERY = 5.0
+
+
+def things_dead(site: SiteModel, losses: Losses) -> dict[str, str]:
+    """Element, load or device -> key of the loss that explains it.
+
+    A rack's PDU on a dead feed is dead; a rack is explained as soon as one of its feeds is.
+    """
+    prints = footprints(site.topology)
+    found: dict[str, str] = {}
+    for lost in losses.lost:
+        key = f"element_lost:{lost}"
+        print_ = prints.get(lost)
+        if print_ is None:
+            continue
+        for i in np.flatnonzero(print_.dead):
+            name = site.topology.elements[int(i)]
+            if name != lost:
+                found.setdefault(name, key)
+            device = site.element_device[int(i)]
+            if device is not None:
+                found.setdefault(device, key)
+        for column in np.flatnonzero(print_.feeds):
+            load, feed = site.topology.feeds[int(column)]
+            found.setdefault(f"{load}/{feed}", key)
+            device = site.feed_device[int(column)]
+            if device is not None:
+                found.setdefault(device, key)
+            if load not in site.rack_index:
+                found.setdefault(load, key)
+    return found
+
+
+def _hangs_on(site: SiteModel, device: str) -> tuple[str, ...]:
+    """What the life of a device depends on."""
+    config = site.facility.devices.get(device)
+    if config is None:
+        node = site.facility.nodes.get(device)
+        return () if node is None else (node.rack,)
+    about = config.measures
+    load = about.rack or about.load
+    out = [f"{load}/{about.feed}"] if load and about.feed else []
+    out += [about.element] if about.element else []
+    for loop in site.loops:
+        if device in loop.cdus:
+            out.append(loop.config.cdus[device])
+    return tuple(out)
+
+
+def device_conditions(site: SiteModel, snapshot: Snapshot) -> list[Condition]:
+    """`device_unreachable` and `agent_silent`: nothing at all can be read from it."""
+    bad = (snapshot.quality & 0b11) == 2
+    found: list[Condition] = []
+    for device, indexes in site.device_points.items():
+        if not indexes.size or not bool(bad[indexes].all()):
+            continue
+        node = device in site.node_index
+        text = (
+            f"{device}: the agent is silent; its caps are counted as they may be."
+            if node
+            else f"{device}: nothing can be read. Check its link and its supply."
+        )
+        kind = "agent_silent" if node else "device_unreachable"
+        found.append(Condition(kind, device, Severity.WARNING, text, about=_hangs_on(site, device)))
+    silent = [c for c in found if c.kind == "agent_silent"]
+    if len(silent) > max(3, len(site.nodes) // 2):
+        text = f"{len(silent)} of {len(site.nodes)} agents are silent: is the broker down?"
+        rest = [c for c in found if c.kind != "agent_silent"]
+        return [*rest, Condition("agent_silent", "all", Severity.CRITICAL, text, page=True)]
+    return found
+
+
+def power_conditions(
+    site: SiteModel,
+    snapshot: Snapshot,
+    losses: Losses,
+    headroom: Headroom,
+    *,
+    meter_w: FloatArray,
+    caps_term_w: FloatArray,
+    blind: Sequence[str],
+) -> list[Condition]:
+    """Losses, lost redundancy, overload, caps that do not hold, blindness.
+
+    Args:
+        site: the site.
+        snapshot: the present.
+        losses: believed.
+        headroom: of the plant as it is.
+        meter_w: float64[R], racks' metered power; NaN unmetered.
+        caps_term_w: float64[R], most that their caps allow.
+        blind: racks, feeds or elements whose meters are missing.
+    """
+    out: list[Condition] = []
+    for element in losses.lost:
+        why = losses.because.get(element, "its signs stand")
+        text = f"{element} is lost: {why}. The hall is safe without it; restore it."
+        out.append(
+            Condition("element_lost", element, Severity.CRITICAL, text, page=True, on_delay_s=0.0)
+        )
+    state = snapshot.good(site.element_state)
+    for i in np.flatnonzero(state == UPS_ON_BATTERY):
+        name = site.topology.elements[int(i)]
+        text = f"{name} is on battery: its input has failed."
+        out.append(Condition("on_battery", name, Severity.CRITICAL, text, page=True))
+    for element, case, missing_w in headroom.negative():
+        what = "its limit now" if case == "normal" else f"its limit after {case}"
+        lacks = kilowatts(missing_w)
+        out.append(
+            Condition(
+                "redundancy_lost" if case != "normal" else "overload",
+                element,
+                Severity.CRITICAL,
+                f"{element} lacks {lacks} to stay within {what}. Caps may not rise.",
+                page=True,
+                about=(element,),
+                numbers={"missing_w": missing_w},
+            )
+        )
+    measured = snapshot.good(site.element_meter)
+    for i in np.flatnonzero(measured > site.topology.limit_w * 1.005):
+        name, limit = site.topology.elements[int(i)], float(site.topology.limit_w[i])
+        over = float(measured[i]) - limit
+        text = f"{name} carries {kilowatts(over)} more than its limit of {kilowatts(limit)}."
+        out.append(
+            Condition(
+                "overload",
+                name,
+                Severity.CRITICAL,
+                text,
+                page=True,
+                numbers={"load_w": float(measured[i]), "limit_w": limit},
+            )
+        )
+    has_nodes = np.bincount(site.node_rack, minlength=len(site.racks)) > 0
+    with np.errstate(invalid="ignore"):
+        above_caps = has_nodes & (meter_w > caps_term_w * 1.005 + 50.0)
+    for i in np.flatnonzero(above_caps):
+        rack = site.racks[int(i)]
+        text = (
+            f"{rack} draws {kilowatts(float(meter_w[i]))}, its caps allow "
+            f"{kilowatts(float(caps_term_w[i]))}: a cap does not hold there."
+        )
+        out.append(
+            Condition(
+                "cap_not_holding",
+                rack,
+                Severity.WARNING,
+                text,
+                numbers={"meter_w": float(meter_w[i]), "caps_w": float(caps_term_w[i])},
+            )
+        )
+    for name in blind:
+        text = f"{name}: meters are missing; it is counted at all that its caps allow."
+        out.append(Condition("data_blind", name, Severity.WARNING, text, about=(name,)))
+    return out
+
+
+def room_conditions(site: SiteModel, snapshot: Snapshot, was: Iterable[str]) -> list[Condition]:
+    """`inlet_hot` per rack and `throttling` per node.
+
+    Args:
+        site: the site.
+        snapshot: the present.
+        was: keys of alarms now active; they clear at the clear limit, not at the set limit.
+    """
+    out: list[Condition] = []
+    active, alerts = set(was), site.facility.alerts
+    for rack, sensors in zip(site.racks, site.inlet_temperature, strict=True):
+        values = snapshot.good(sensors)
+        if values.size == 0 or np.isnan(values).all():
+            continue
+        hottest = float(np.nanmax(values))
+        key = f"inlet_hot:{rack}"
+        if above(hottest, key in active, alerts.inlet_warning, alerts.inlet_clear):
+            text = f"{rack}: inlet air {hottest:.1f} °C, limit {alerts.inlet_warning:.1f} °C."
+            numbers: Mapping[str, float | None] = {"inlet_c": hottest}
+            out.append(Condition("inlet_hot", rack, Severity.WARNING, text, numbers=numbers))
+    if site.gpu_state.size:
+        state = snapshot.good(site.gpu_state)
+        bits = np.where(np.isnan(state), 0.0, state).astype(np.int64)
+        hot = ((bits & THERMAL_BITS) != 0).sum(axis=1)
+        for i in np.flatnonzero(hot):
+            node = site.nodes[int(i)]
+            text = f"{node}: {int(hot[i])} GPUs slow down because they are hot."
+            out.append(Condition("throttling", node, Severity.CRITICAL, text, page=True))
+    return out
+
+
+def write_conditions(acks: Iterable[Ack], foreign: Iterable[str]) -> list[Condition]:
+    """`write_refused` from acks and `foreign_write` of caps."""
+    out: list[Condition] = []
+    for ack in acks:
+        if ack.outcome is Outcome.REJECTED:
+            text = f"{ack.command.point}: {ack.command.value:g} was refused: {ack.detail}."
+            subject = ack.command.point.device
+            out.append(Condition("write_refused", subject, Severity.WARNING, text, on_delay_s=0.0))
+    for node in foreign:
+        text = f"{node}: a cap that we did not set. It is left alone and may not rise."
+        out.append(Condition("foreign_write", node, Severity.WARNING, text))
+    return out

@@ -1,0 +1,6 @@
+"""Supply temperature per loop: the bounded economic reset of control law 4."""
+
+from controllers.cooling.loops import LoopOutcome, control_loop, remember_setpoint
+from controllers.cooling.memory import LoopMemory
+
+__all__ = ["LoopMemory", "LoopOutcome", "control_loop", "remember_setpoint"]

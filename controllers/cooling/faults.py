@@ -1,0 +1,152 @@
+"""Loss of flow and leaks: what must happen within a second, and what must not look like it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+
+from controllers.cooling.bounds import LoopBounds, resistance, worst_flow_share
+from controllers.cooling.memory import SAG_WIDTH_S, LoopMemory
+from facility.points import Flaw, FloatArray, Grade, IntArray
+from facility.site import LoopModel, SiteModel
+from facility.snapshot import Snapshot
+
+BoolArray = npt.NDArray[np.bool_]
+
+#: A flow this far below the least that a single loss leaves is no flow.
+DEAD_FLOW: Final = 0.7
+HOT_K: Final = 3.0
+FINE_S: Final = 60.0
+LEVEL_FALL: Final = 0.02
+PRESSURE_FALL: Final = 0.2
+RUNNING, FAILED = 1, 2
+NOT_A_SENSOR_FAULT: Final = (int(Flaw.TIMEOUT), int(Flaw.STALE), int(Flaw.REFUSED))
+
+
+def watch_flow(
+    site: SiteModel,
+    loop: LoopModel,
+    snapshot: Snapshot,
+    bounds: LoopBounds,
+    memory: LoopMemory,
+) -> tuple[str, LoopMemory]:
+    """Why the loop's flow counts as lost ("" if it does not), latched for a minute.
+
+    Two reads in a row of a dead flow or of no running pump; or at least three GPUs on at least two
+    nodes hotter than supply + R·(60-s peak power) + 3 K, which no load step can do.
+    """
+    config, now = loop.config, snapshot.now_s
+    states = snapshot.good(loop.pump_state)
+    stopped = bool(states.size) and not np.isnan(states).any() and not (states == RUNNING).any()
+    least = DEAD_FLOW * worst_flow_share(config) * config.design_flow
+    dry = bounds.flow_lpm is not None and bounds.flow_lpm < least
+    strikes = memory.flow_strikes + 1 if stopped or dry else 0
+    hot = _too_hot(site, loop, snapshot, bounds, memory)
+    why = ""
+    if strikes >= 2:
+        why = "no pump runs" if stopped else f"flow {bounds.flow_lpm or 0.0:.0f} L/min"
+    elif hot:
+        why = "GPUs hotter than their power explains"
+    fine_since = None if why or strikes else memory.flow_fine_since_s or now
+    tripped = bool(why) or (
+        memory.flow_tripped and not (fine_since is not None and now - fine_since >= FINE_S)
+    )
+    since = None if not tripped else memory.flow_tripped_s or now
+    if tripped and not why:
+        why = "flow was lost: waiting for a minute of good readings"
+    return why, replace(
+        memory,
+        flow_strikes=strikes,
+        flow_tripped=tripped,
+        flow_tripped_s=since,
+        flow_fine_since_s=fine_since,
+    )
+
+
+def _too_hot(
+    site: SiteModel,
+    loop: LoopModel,
+    snapshot: Snapshot,
+    bounds: LoopBounds,
+    memory: LoopMemory,
+) -> bool:
+    if bounds.supply_c is None or not len(loop.nodes):
+        return False
+    temperature = snapshot.good(site.gpu_temperature[loop.nodes])
+    peak = memory.peaks.greatest().reshape(temperature.shape)
+    flow = loop.config.design_flow if bounds.flow_lpm is None else bounds.flow_lpm
+    expected = bounds.supply_c + resistance(loop.config, flow) * peak
+    with np.errstate(invalid="ignore"):
+        hot = temperature > expected + HOT_K
+    return int(hot.sum()) >= 3 and int(hot.any(axis=1).sum()) >= 2
+
+
+@dataclass(frozen=True, eq=False)
+class Leaks:
+    """What the leak sensors of a loop's racks and CDUs say.
+
+    Attributes:
+        confirmed: bool[R], two sensors, or one and a fall of level or pressure.
+        suspected: bool[R], one sensor wet.
+        cdus: CDU names with a wet sensor, and whether that is confirmed.
+        faults: devices whose leak sensor itself is broken.
+        falling: a level or pressure fell.
+    """
+
+    confirmed: BoolArray
+    suspected: BoolArray
+    cdus: tuple[tuple[str, bool], ...]
+    faults: tuple[str, ...]
+    falling: bool
+
+
+def _broken(snapshot: Snapshot, indexes: IntArray) -> list[int]:
+    """Points whose sensor, not its link, is at fault."""
+    found = []
+    for i in indexes:
+        if i < 0:
+            continue
+        packed = int(snapshot.quality[i])
+        if packed & 0b11 != int(Grade.GOOD) and packed >> 2 not in NOT_A_SENSOR_FAULT:
+            found.append(int(i))
+    return found
+
+
+def watch_leaks(
+    site: SiteModel, loop: LoopModel, snapshot: Snapshot, memory: LoopMemory
+) -> tuple[Leaks, LoopMemory]:
+    """Tell a leak from a broken sensor."""
+    levels: FloatArray = np.concatenate(
+        [snapshot.good(loop.level), snapshot.good(loop.pressure)]
+    ).astype(np.float64)
+    before = memory.levels.greatest()
+    cdus = len(loop.cdus)
+    with np.errstate(invalid="ignore"):
+        fell = before - levels
+        falling = bool((fell[:cdus] > LEVEL_FALL).any()) or bool(
+            (fell[cdus:] > PRESSURE_FALL * np.abs(before[cdus:])).any()
+        )
+    wet_cdus = snapshot.good(loop.leak) >= 0.5
+    confirmed = np.zeros(len(site.racks), dtype=np.bool_)
+    suspected = confirmed.copy()
+    faults = [site.table.specs[i].id.device for i in _broken(snapshot, loop.leak)]
+    for rack in loop.racks:
+        sensors = site.rack_leak[int(rack)]
+        if not sensors.size:
+            continue
+        wet = int((snapshot.good(sensors) >= 0.5).sum())
+        suspected[rack] = wet == 1
+        confirmed[rack] = wet >= 2 or (wet == 1 and (falling or bool(wet_cdus.any())))
+        faults += [site.table.specs[i].id.device for i in _broken(snapshot, sensors)]
+    anywhere = bool(suspected.any() or confirmed.any())
+    sure = falling or anywhere or int(wet_cdus.sum()) >= 2
+    wet_names = tuple((loop.cdus[int(i)], sure) for i in np.flatnonzero(wet_cdus))
+    # A level that fell while something is wet stays the reference until people have looked.
+    kept = memory.levels
+    if not (falling and (anywhere or wet_names)):
+        kept = kept.take(levels, snapshot.now_s, SAG_WIDTH_S, least=False)
+    leaks = Leaks(confirmed, suspected & ~confirmed, wet_names, tuple(faults), falling)
+    return leaks, replace(memory, levels=kept)

@@ -1,0 +1,494 @@
+"""One control cycle as a pure function: what is known in, what is asked for out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import Any, Final
+
+import numpy as np
+
+from controllers import alarms
+from controllers.alarms.watch import things_dead, write_conditions
+from controllers.allocation import feasible, refusal
+from controllers.arbiter import arbitrate_all
+from controllers.base import Condition
+from controllers.cooling import LoopOutcome, control_loop, remember_setpoint
+from controllers.efficiency import account
+from controllers.gpu_caps import CapForce, caps_in_force, move_caps
+from controllers.gpu_caps.force import BoolArray, remember_sent
+from controllers.guard import check
+from controllers.headroom import Headroom, study
+from controllers.loads import LoadsMemory, RackLoads, rack_loads
+from controllers.losses import Losses, LossMemory, believe
+from controllers.overrides import Admission, cap_overrides, in_force, within_board
+from controllers.saying import facts_of
+from controllers.state import CycleInput, FinishedPlan, Memory, PlanRequest
+from controllers.wanted import Question, Wanted, by_node, choose, plant_key, pose
+from controllers.writing import cap_proposals, drafts, orders, present_values
+from facility.commands import (
+    Decision,
+    Mode,
+    Override,
+    Severity,
+)
+from facility.points import FloatArray
+from facility.site import SiteModel
+from facility.topology import Topology
+
+#: A meter shows a lower cap within this time.
+SETTLE_S: Final = 5.0
+
+__all__ = ["CycleInput", "FinishedPlan", "Memory", "PlanRequest", "decide"]
+
+
+class _BySite:
+    """Makes a site a cache key by identity."""
+
+    def __init__(self, site: SiteModel) -> None:
+        self.site = site
+
+    def __hash__(self) -> int:
+        return id(self.site)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _BySite) and other.site is self.site
+
+
+@lru_cache(maxsize=32)
+def _without(key: _BySite, out: tuple[str, ...]) -> Topology:
+    known = [name for name in out if name in key.site.topology.element_index]
+    return key.site.topology.without(known)
+
+
+@lru_cache(maxsize=32)
+def _paths(key: _BySite, out: tuple[str, ...]) -> BoolArray:
+    """bool[R, E]: elements that a rack loads in some case."""
+    topology = _without(key, out)
+    compiled = topology.compiled
+    pair = compiled.feed_pair[compiled.entry_feed]
+    used = np.zeros((len(topology.loads), len(topology.elements)), dtype=np.bool_)
+    used[compiled.pair_load[pair], compiled.entry_element] = True
+    return used[: len(topology.racks)]
+
+
+@dataclass(frozen=True, eq=False)
+class _Plant:
+    """What is believed of the plant in this cycle.
+
+    Attributes:
+        out: elements in maintenance or lost.
+        holding: why only protection may move caps; "" if allocation is free.
+    """
+
+    topology: Topology
+    out: tuple[str, ...]
+    losses: Losses
+    memory: LossMemory
+    holding: str
+    resecure_ms: int | None
+
+
+def _plant(site: SiteModel, memory: Memory, inputs: CycleInput) -> _Plant:
+    key = _BySite(site)
+    declared = tuple(sorted(set(inputs.maintenance)))
+    losses, loss_memory = believe(site, _without(key, declared), inputs.snapshot, memory.losses)
+    wait = site.facility.power.resecure
+    held: list[str] = []
+    due: list[int] = []
+    for element in losses.lost:
+        if wait == "at once":
+            continue
+        if wait == "never":
+            held.append(element)
+            continue
+        at = loss_memory.since_ms[element] + round(float(wait) * 1000.0)
+        if inputs.now_ms < at:
+            held.append(element)
+            due.append(at)
+    holding = f"{', '.join(held)} lost: caps hold until N+1 is restored" if held else ""
+    out = tuple(sorted({*declared, *losses.lost}))
+    return _Plant(_without(key, out), out, losses, loss_memory, holding, min(due) if due else None)
+
+
+def _fixed(
+    site: SiteModel, inputs: CycleInput, force: CapForce, leases: Mapping[str, Override]
+) -> dict[str, float]:
+    """Node -> cap that this cycle cannot or may not change; overrides excluded."""
+    fixed: dict[str, float] = {}
+    for i, (name, point) in enumerate(zip(site.nodes, site.cap_points, strict=True)):
+        mode = site.mode_of(point, inputs.modes)
+        if name not in leases and (not force.answering[i] or mode is Mode.OFF):
+            fixed[name] = float(force.in_force_w[i])
+    return fixed
+
+
+def _meter_bounds(site: SiteModel, memory: Memory, loads: RackLoads) -> BoolArray:
+    """bool[N]: the rack is metered and draws no more than its last known caps allow."""
+    metered = ~np.isnan(loads.meter_w)
+    with np.errstate(invalid="ignore"):
+        calm = loads.meter_w <= loads.caps_term_w + 1.0
+    return np.asarray((metered & calm)[site.node_rack], dtype=np.bool_)
+
+
+def _forget_peaks(
+    site: SiteModel, memory: LoadsMemory, lowered_s: FloatArray, now_s: float
+) -> LoadsMemory:
+    """Drop a rack's metered peak while a cap there comes down.
+
+    What it drew under the old caps says nothing of the new ones; what it draws SETTLE_S after the
+    read-back does, and a cap that does not hold shows then.
+    """
+    falling = np.zeros(len(site.topology.loads), dtype=np.bool_)
+    falling[site.node_rack[np.flatnonzero(now_s - lowered_s <= SETTLE_S)]] = True
+    if not falling.any():
+        return memory
+    buckets = np.where(falling[None, :], np.nan, memory.peaks.buckets)
+    held = np.where(falling, np.nan, memory.held_w)
+    return replace(memory, peaks=replace(memory.peaks, buckets=buckets), held_w=held)
+
+
+def decide(
+    site: SiteModel, memory: Memory, inputs: CycleInput
+) -> tuple[Decision, Memory, PlanRequest | None]:
+    """Conclude everything that one cycle can.
+
+    Args:
+        site: the site; never changes within a run.
+        memory: what the cycle before left.
+        inputs: the image and what people, devices and solvers said since.
+
+    Returns:
+        The decision; the memory for the next cycle; a question for the solver, if one is due.
+    """
+    snapshot, now_s = inputs.snapshot, inputs.now_s
+    plant = _plant(site, memory, inputs)
+    paths = _paths(_BySite(site), plant.out)
+    force, cap_memory = caps_in_force(
+        site, snapshot, memory.caps, inputs.acks, memory.meter_bounds_of(site)
+    )
+    before = _forget_peaks(site, memory.loads, cap_memory.lowered_s, now_s)
+    loads = rack_loads(site, snapshot, force.in_force_w, before)
+    headroom = study(plant.topology, loads.load_w, loads.split)
+    leases = in_force(inputs.overrides, inputs.now_ms)
+    outcomes, loop_memories = _cool(site, memory, inputs, force, loads, leases)
+    merged = _merge(site, outcomes)
+    cap_leases = cap_overrides(site, leases)
+    fixed = _fixed(site, inputs, force, cap_leases)
+    wanted, refused = _want(site, memory, inputs, plant, loads, force, merged, fixed, cap_leases)
+    frozen = _frozen(inputs, memory, plant)
+    untrusted = np.isin(
+        np.array(plant.topology.elements), np.array(sorted(loads.untrusted_elements), dtype=str)
+    )
+    rack_ok = ~(paths & untrusted[None, :]).any(axis=1)
+    may_raise = rack_ok[site.node_rack] & ~merged.no_raise & ~force.foreign & force.answering
+    moves, cap_memory = move_caps(
+        site,
+        wanted.desired_w,
+        force,
+        cap_memory,
+        now_s=now_s,
+        may_raise=may_raise,
+        protect=wanted.protect,
+        frozen_because=frozen,
+        min_move=site.facility.controllers.allocation.min_move,
+    )
+    value = _recheck(site, wanted, force, moves.value_w, moves.raises)
+    setpoints = arbitrate_all(
+        [
+            *cap_proposals(site, inputs, wanted, force, value, cap_leases),
+            *(
+                p
+                for o in outcomes
+                for p in o.proposals
+                if site.mode_of(p.point, inputs.modes) is not Mode.OFF
+            ),
+        ],
+        present_values(site, force, outcomes),
+    )
+    writes = drafts(site, inputs, setpoints, force, value, outcomes, may_raise)
+    standing = orders(site, inputs, memory)
+    sequence = max(memory.sequence, inputs.sequence_base)
+    commands, withheld = check(writes, standing, sequence=sequence, now_ms=inputs.now_ms)
+    cap_memory = remember_sent(site, cap_memory, commands, now_s)
+    loop_memories = tuple(
+        remember_setpoint(loop, m, commands, o.move, now_s)
+        for loop, m, o in zip(site.loops, loop_memories, outcomes, strict=True)
+    )
+    efficiency, efficiency_memory = account(site, snapshot, loads.meter_w, memory.efficiency)
+    events, alarm_memory = alarms.step(
+        memory.alarms,
+        _conditions(site, memory, inputs, plant, loads, headroom, force, outcomes, wanted),
+        things_dead(site, plant.losses),
+        now_s=now_s,
+        now_ms=inputs.now_ms,
+        on_delay_s=site.facility.alerts.on_delay,
+        off_delay_s=site.facility.alerts.off_delay,
+    )
+    request, asked_s, asked = _ask(site, memory, inputs, plant, loads, merged, fixed, wanted)
+    last = memory.last
+    if commands:
+        first = commands[0]
+        more = f" and {len(commands) - 1} more" if len(commands) > 1 else ""
+        last = (f"{first.point} to {first.value:g}{more}: {first.because}", inputs.now_ms)
+    after = Memory(
+        caps=cap_memory,
+        loads=loads.memory,
+        losses=plant.memory,
+        loops=loop_memories,
+        alarms=alarm_memory,
+        efficiency=efficiency_memory,
+        plan=inputs.plan if inputs.plan is not None else memory.plan,
+        asked_s=asked_s,
+        asked=asked,
+        sequence=sequence + len(commands),
+        epoch=inputs.epoch if inputs.epoch is not None else memory.epoch,
+        overrides=tuple(o.id for o in leases),
+        last=last,
+        meter_bounds=tuple(bool(b) for b in _meter_bounds(site, memory, loads)),
+    )
+    facts = facts_of(
+        site,
+        inputs,
+        headroom=headroom,
+        loads=loads,
+        wanted=wanted,
+        finished=after.plan,
+        outcomes=outcomes,
+        efficiency=efficiency,
+        force=force,
+        waiting=moves.waiting,
+        holding=plant.holding,
+        losses=plant.losses,
+        resecure_ms=plant.resecure_ms,
+        refused=refused,
+        last=last,
+        withheld=withheld,
+    )
+    decision = Decision(
+        cycle=inputs.cycle,
+        snapshot=snapshot.number,
+        last_scan=snapshot.last_scan,
+        now_ms=inputs.now_ms,
+        setpoints=setpoints,
+        commands=commands,
+        withheld=withheld,
+        alarms=events,
+        facts=facts,
+        config_sha256=inputs.config_sha256,
+    )
+    return decision, after, request
+
+
+@dataclass(frozen=True, eq=False)
+class _Cooling:
+    """What all loops together ask of caps; see `LoopOutcome`."""
+
+    thermal_w: FloatArray
+    to_min: BoolArray
+    to_floor: BoolArray
+    no_raise: BoolArray
+
+
+def _cool(
+    site: SiteModel,
+    memory: Memory,
+    inputs: CycleInput,
+    force: CapForce,
+    loads: RackLoads,
+    leases: tuple[Override, ...],
+) -> tuple[tuple[LoopOutcome, ...], tuple[Any, ...]]:
+    racks_w = loads.load_w[: len(site.racks)]
+    found = [
+        control_loop(site, i, inputs.snapshot, force.in_force_w, racks_w, leases, memory.loops[i])
+        for i in range(len(site.loops))
+    ]
+    return tuple(o for o, _ in found), tuple(m for _, m in found)
+
+
+def _merge(site: SiteModel, outcomes: Sequence[LoopOutcome]) -> _Cooling:
+    n = len(site.nodes)
+    thermal = np.full(n, np.inf)
+    flags = [np.zeros(n, dtype=np.bool_) for _ in range(3)]
+    for outcome in outcomes:
+        thermal = np.minimum(thermal, outcome.thermal_cap_w)
+        for flag, more in zip(
+            flags, (outcome.to_min, outcome.to_floor, outcome.no_raise), strict=True
+        ):
+            flag |= more
+    return _Cooling(thermal, flags[0], flags[1], flags[2])
+
+
+def _want(
+    site: SiteModel,
+    memory: Memory,
+    inputs: CycleInput,
+    plant: _Plant,
+    loads: RackLoads,
+    force: CapForce,
+    merged: _Cooling,
+    fixed: Mapping[str, float],
+    leases: Mapping[str, Override],
+) -> tuple[Wanted, dict[str, str]]:
+    """Caps wanted, and overrides that do not fit (lease id -> what is in the way)."""
+    refused: dict[str, str] = {}
+    held = dict(fixed)
+    present_only = bool(plant.holding)
+
+    def posed(with_fixed: Mapping[str, float]) -> Question:
+        return pose(
+            site, plant.topology, loads, merged.thermal_w, with_fixed, present_only=present_only
+        )
+
+    for node, lease in leases.items():
+        value = within_board(site, node, lease.value)
+        why = refusal(posed(held).check, node, value)
+        if why is not None:
+            refused[lease.id] = why
+        else:
+            held[node] = value
+    foreign = {
+        site.nodes[int(i)]: float(force.in_force_w[i])
+        for i in np.flatnonzero(force.foreign)
+        if site.nodes[int(i)] not in held
+    }
+    # Somebody else's cap is left alone as long as every limit allows it.
+    if (
+        foreign
+        and feasible(posed({**held, **foreign}).check, by_node(site, force.in_force_w)) is None
+    ):
+        held.update(foreign)
+    policy = site.facility.controllers.allocation.policy
+    key = plant_key(plant.out, held, present_only=present_only, policy=policy)
+    finished = inputs.plan if inputs.plan is not None else memory.plan
+    wanted = choose(
+        site, posed(held), key, force, finished, merged.thermal_w, hold_because=plant.holding
+    )
+    desired, protect, high = wanted.desired_w.copy(), wanted.protect.copy(), wanted.high_w.copy()
+    for node, value in held.items():
+        if node in leases:
+            desired[site.node_index[node]] = value
+    for flag, bound in ((merged.to_floor, site.floor_w), (merged.to_min, site.min_cap_w)):
+        desired = np.where(flag, np.minimum(desired, bound), desired)
+        high = np.where(flag, np.minimum(high, bound), high)
+        protect |= flag
+    for node, value in (*fixed.items(), *((n, v) for n, v in foreign.items() if n in held)):
+        desired[site.node_index[node]] = value
+    return replace(wanted, desired_w=desired, protect=protect, high_w=high), refused
+
+
+def _frozen(inputs: CycleInput, memory: Memory, plant: _Plant) -> str:
+    """Why no cap at all may rise in this cycle."""
+    if inputs.epoch is None:
+        return "no lease is held: lowering only"
+    if not inputs.journal_ok:
+        return "the journal cannot be written: lowering only"
+    if plant.holding:
+        return plant.holding
+    if plant.losses.suspected:
+        return f"{', '.join(plant.losses.suspected)} may be lost: no raises until it is clear"
+    return ""
+
+
+def _recheck(
+    site: SiteModel, wanted: Wanted, force: CapForce, value_w: FloatArray, raises: BoolArray
+) -> FloatArray:
+    """The whole vector once more: if it breaks a limit, every cap is min(new, in force)."""
+    if not raises.any():
+        return value_w
+    after = np.where(np.isnan(value_w), force.in_force_w, np.maximum(value_w, force.in_force_w))
+    if feasible(wanted.question.check, by_node(site, after)) is None:
+        return value_w
+    return np.where(raises, np.nan, value_w)
+
+
+def _conditions(
+    site: SiteModel,
+    memory: Memory,
+    inputs: CycleInput,
+    plant: _Plant,
+    loads: RackLoads,
+    headroom: Headroom,
+    force: CapForce,
+    outcomes: Sequence[LoopOutcome],
+    wanted: Wanted,
+) -> list[Condition]:
+    out = alarms.device_conditions(site, inputs.snapshot)
+    out += alarms.power_conditions(
+        site,
+        inputs.snapshot,
+        plant.losses,
+        headroom,
+        meter_w=loads.meter_w,
+        caps_term_w=loads.caps_term_w,
+        blind=loads.blind,
+    )
+    out += alarms.room_conditions(site, inputs.snapshot, memory.alarms.active)
+    foreign = [site.nodes[int(i)] for i in np.flatnonzero(force.foreign)]
+    out += write_conditions(inputs.acks, foreign)
+    for outcome in outcomes:
+        out += outcome.conditions
+    ended = set(memory.overrides) - {o.id for o in in_force(inputs.overrides, inputs.now_ms)}
+    for override in inputs.overrides:
+        if override.id in ended and override.until_ms <= inputs.now_ms:
+            text = f"{override.by}'s override of {override.point} has ended."
+            out.append(
+                Condition("override_expired", override.id, Severity.INFO, text, on_delay_s=0.0)
+            )
+    missing = wanted.shortfall
+    if missing is not None:
+        text = (
+            f"No caps fit: {missing.get('element')} lacks {missing.get('kw', 0.0):.1f} kW "
+            f"({missing.get('case')}). {missing.get('would_fix', '')}"
+        )
+        out.append(Condition("allocation_infeasible", "hall", Severity.CRITICAL, text, page=True))
+    return out
+
+
+def _ask(
+    site: SiteModel,
+    memory: Memory,
+    inputs: CycleInput,
+    plant: _Plant,
+    loads: RackLoads,
+    merged: _Cooling,
+    fixed: Mapping[str, float],
+    wanted: Wanted,
+) -> tuple[PlanRequest | None, float | None, str]:
+    """A question for the solver, if the period has passed and the answer could differ."""
+    period = site.facility.controllers.allocation.period
+    due = memory.asked_s is None or inputs.now_s - memory.asked_s >= period
+    changed = memory.plan is None or memory.plan.key != wanted.key
+    if plant.holding or not site.nodes or not (due or (changed and memory.asked_s is None)):
+        return None, memory.asked_s, memory.asked
+    digest = wanted.question.check.digest
+    if digest == memory.asked and not changed:
+        return None, inputs.now_s, memory.asked
+    return PlanRequest(wanted.key, wanted.question), inputs.now_s, digest
+
+
+def admit(site: SiteModel, memory: Memory, inputs: CycleInput, override: Override) -> Admission:
+    """What an override would get if it were taken in this cycle; changes nothing."""
+    leases = tuple(o for o in inputs.overrides if o.point != override.point)
+    trial = replace(override, since_ms=inputs.now_ms, until_ms=inputs.now_ms + 1)
+    after, _, _ = decide(site, memory, replace(inputs, overrides=(*leases, trial)))
+    node = site.cap_index.get(override.point)
+    if node is not None:
+        why = after.facts["overrides_refused"].get(override.id)
+        if why is not None:
+            return Admission(None, str(why))
+        granted = within_board(site, site.nodes[node], override.value)
+        bounded = "" if granted == override.value else "the board's range"
+        return Admission(granted, bounded)
+    loop = site.setpoint_loop.get(override.point)
+    if loop is None:
+        return Admission(None, f"{override.point} is not a point that may be overridden")
+    facts = after.facts["cooling"][site.loops[loop].name]
+    low, high = float(facts["L"]), facts["U"]
+    if override.value < low:
+        return Admission(low, f"L: {facts['low_because']}")
+    if high is None or override.value > high:
+        ceiling = low if high is None else max(float(high), low)
+        return Admission(ceiling, f"U: {facts['high_because']}")
+    return Admission(override.value, "")

@@ -1,0 +1,178 @@
+"""The cap in force of each node: the greatest that it may be running at, as far as we can know.
+
+u = max(last value read back, every value sent and not disproved by a later read-back). A node
+silent for 60 s may have rebooted: the board's maximum, unless its rack's meter bounds it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+
+from facility.commands import Ack, Command, Outcome
+from facility.points import FloatArray
+from facility.site import SiteModel
+from facility.snapshot import Snapshot
+
+BoolArray = npt.NDArray[np.bool_]
+
+SILENT_S: Final = 60.0
+#: A read-back this long after a command was sent shows what became of it (deadline + one scan).
+DISPROOF_S: Final = 3.5
+SAME_W: Final = 1.0
+LEASED: Final = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Sent:
+    """A cap on its way: sent and not yet proved or disproved by a read-back."""
+
+    node: int
+    value_w: float
+    sequence: int
+    at_s: float
+    raises: bool
+
+
+@dataclass(frozen=True, eq=False)
+class CapMemory:
+    """What is remembered of caps.
+
+    Attributes:
+        readback_w: float64[N], last cap read back; NaN: never.
+        heard_s: float64[N], when (monotonic); -inf: never.
+        commanded_w: float64[N], last cap that a node accepted from us; NaN: none.
+        foreign: whether somebody else's cap was found, per node.
+        lowered_s: float64[N], when a lower cap than before was last read back; -inf: never.
+        credit_w: raise still allowed by the site's ramp.
+        credit_s: when the credit was last topped up.
+    """
+
+    readback_w: FloatArray
+    heard_s: FloatArray
+    commanded_w: FloatArray
+    foreign: BoolArray
+    lowered_s: FloatArray
+    sent: tuple[Sent, ...] = ()
+    credit_w: float = 0.0
+    credit_s: float | None = None
+
+    @classmethod
+    def empty(cls, nodes: int) -> CapMemory:
+        """Nothing known yet."""
+        nan = np.full(nodes, np.nan)
+        never = np.full(nodes, -np.inf)
+        return cls(nan, never, nan.copy(), np.zeros(nodes, dtype=np.bool_), never.copy())
+
+
+@dataclass(frozen=True, eq=False)
+class CapForce:
+    """The present state of all caps, W per GPU.
+
+    Attributes:
+        in_force_w: float64[N], what every check must assume.
+        readback_w: float64[N], the last value read back; NaN: never.
+        answering: bool[N], a GOOD read-back in this cycle.
+        leased: bool[N], the agent says that it works under our lease.
+        silent: bool[N], no word for 60 s.
+        foreign: bool[N], a cap that we did not set.
+    """
+
+    in_force_w: FloatArray
+    readback_w: FloatArray
+    answering: BoolArray
+    leased: BoolArray
+    silent: BoolArray
+    foreign: BoolArray
+
+
+def _readback(site: SiteModel, snapshot: Snapshot) -> FloatArray:
+    """float64[N]: cap of the node, or of its highest GPU where boards differ."""
+    total = snapshot.good(site.node_cap)
+    if site.gpu_enforced.size == 0:
+        return total
+    boards = np.fmax.reduce(snapshot.good(site.gpu_enforced), axis=1)
+    return np.where(np.isnan(total), np.nan, np.fmax(total, boards))
+
+
+def _received_s(site: SiteModel, snapshot: Snapshot) -> FloatArray:
+    ages = np.where(site.node_cap >= 0, snapshot.ages_s[site.node_cap], np.inf)
+    return np.asarray(snapshot.now_s - ages, dtype=np.float64)
+
+
+def caps_in_force(
+    site: SiteModel,
+    snapshot: Snapshot,
+    memory: CapMemory,
+    acks: Iterable[Ack],
+    meter_bounds: BoolArray,
+) -> tuple[CapForce, CapMemory]:
+    """What every node may be running at now.
+
+    Args:
+        site: the site.
+        snapshot: the present.
+        memory: of the cycle before.
+        acks: that arrived since.
+        meter_bounds: bool[N]; the rack's meters show that a silent node draws no more than the
+            last known caps allow.
+    """
+    now_s = snapshot.now_s
+    readback, received = _readback(site, snapshot), _received_s(site, snapshot)
+    answering = ~np.isnan(readback)
+    last = np.where(answering, readback, memory.readback_w)
+    heard = np.where(answering, received, memory.heard_s)
+    with np.errstate(invalid="ignore"):
+        lower = answering & (readback < memory.readback_w - SAME_W)
+    lowered = np.where(lower, now_s, memory.lowered_s)
+    commanded = memory.commanded_w.copy()
+    for ack in acks:
+        node = site.cap_index.get(ack.command.point)
+        if node is None:
+            continue
+        if ack.outcome is Outcome.APPLIED:
+            commanded[node] = ack.command.value
+        elif ack.outcome is Outcome.CLAMPED and ack.actual is not None:
+            commanded[node] = ack.actual
+    sent = tuple(
+        s
+        for s in memory.sent
+        if not (answering[s.node] and received[s.node] >= s.at_s + DISPROOF_S)
+    )
+    silent = now_s - heard > SILENT_S
+    force = np.where(np.isnan(last), site.max_cap_w, last)
+    force = np.where(silent & ~meter_bounds, np.maximum(site.max_cap_w, force), force)
+    for s in sent:
+        force[s.node] = max(force[s.node], s.value_w)
+    pending = np.zeros(len(site.nodes), dtype=np.bool_)
+    pending[[s.node for s in sent]] = True
+    leased = snapshot.good(site.node_agent_state) == LEASED
+    differs = answering & leased & ~pending & (np.abs(readback - commanded) > SAME_W)
+    matches = answering & ~pending & (np.abs(readback - commanded) <= SAME_W)
+    foreign = np.where(matches | ~leased & answering, False, memory.foreign | differs)
+    force_now = CapForce(force, last, answering, leased, silent, foreign)
+    return force_now, replace(
+        memory,
+        readback_w=last,
+        heard_s=heard,
+        commanded_w=commanded,
+        foreign=foreign,
+        sent=sent,
+        lowered_s=lowered,
+    )
+
+
+def remember_sent(
+    site: SiteModel, memory: CapMemory, commands: Iterable[Command], now_s: float
+) -> CapMemory:
+    """Note caps that are about to be sent; they count as in force until disproved."""
+    added = tuple(
+        Sent(site.cap_index[c.point], c.value, c.sequence, now_s, c.raises)
+        for c in commands
+        if c.point in site.cap_index
+    )
+    return replace(memory, sent=memory.sent + added)

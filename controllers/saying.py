@@ -1,0 +1,145 @@
+"""A cycle's facts: plain numbers and sentences for people, the page and the API."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from controllers.cooling import LoopOutcome
+from controllers.gpu_caps import CapForce
+from controllers.headroom import Headroom, sentence
+from controllers.loads import RackLoads
+from controllers.losses import Losses
+from controllers.state import CycleInput, FinishedPlan
+from controllers.wanted import Wanted
+from facility.points import PointId
+from facility.site import SiteModel
+from facility.snapshot import Snapshot
+
+
+def trust(snapshot: Snapshot, blind: Sequence[str]) -> dict[str, Any]:
+    """How far the data can be believed."""
+    grades = np.bincount(snapshot.quality & 0b11, minlength=3)
+    total, good, suspect, bad = len(snapshot.quality), *(int(g) for g in grades[:3])
+    if bad == 0 and suspect == 0:
+        text = f"All {total} points are good."
+    else:
+        share = 100.0 * good / total if total else 0.0
+        text = f"{share:.1f} % of {total} points are good; {bad} missing, {suspect} doubtful."
+    if blind:
+        text += f" Blind: {', '.join(blind[:5])}."
+    return {
+        "points": total,
+        "good": good,
+        "suspect": suspect,
+        "bad": bad,
+        "blind": list(blind),
+        "text": text,
+    }
+
+
+def allocation(
+    site: SiteModel,
+    wanted: Wanted,
+    finished: FinishedPlan | None,
+    force: CapForce,
+    waiting: str,
+) -> dict[str, Any]:
+    """The caps: in force, wanted, and where they come from."""
+    plan = None if finished is None else finished.plan
+    document: dict[str, Any] = {} if plan is None else dict(plan.to_json())
+    return {
+        "plan": document,
+        "feasible": wanted.shortfall is None,
+        "missing": None if wanted.shortfall is None else dict(wanted.shortfall),
+        "policy": site.facility.controllers.allocation.policy,
+        "prices": document.get("prices", []),
+        "used": wanted.used,
+        "waiting": waiting,
+        "nodes": {
+            name: {
+                "cap_w": float(force.in_force_w[i]),
+                "wanted_w": float(wanted.desired_w[i]),
+                "readback_w": _number(float(force.readback_w[i])),
+                "fallback_w": float(site.fallback_w[i]),
+                "silent": bool(force.silent[i]),
+                "because": wanted.reasons[i],
+            }
+            for i, name in enumerate(site.nodes)
+        },
+    }
+
+
+def facts_of(
+    site: SiteModel,
+    inputs: CycleInput,
+    *,
+    headroom: Headroom,
+    loads: RackLoads,
+    wanted: Wanted,
+    finished: FinishedPlan | None,
+    outcomes: Sequence[LoopOutcome],
+    efficiency: Mapping[str, Any],
+    force: CapForce,
+    waiting: str,
+    holding: str,
+    losses: Losses,
+    resecure_ms: int | None,
+    refused: Mapping[str, str],
+    last: tuple[str, int] | None,
+    withheld: Sequence[tuple[PointId, float, str]],
+) -> dict[str, Any]:
+    """Everything that people are told of a cycle; see docs/ for the shape."""
+    text, at_ms = _next(waiting, holding, resecure_ms, outcomes, withheld)
+    return {
+        "headroom": headroom.to_json(),
+        "sentence": sentence(headroom),
+        "trust": trust(inputs.snapshot, loads.blind),
+        "allocation": allocation(site, wanted, finished, force, waiting),
+        "cooling": {
+            loop.name: dict(outcome.facts)
+            for loop, outcome in zip(site.loops, outcomes, strict=True)
+        },
+        "efficiency": dict(efficiency),
+        "losses": {
+            "lost": list(losses.lost),
+            "suspected": list(losses.suspected),
+            "because": dict(losses.because),
+        },
+        "overrides_refused": dict(refused),
+        "modes": {scope: mode.value for scope, mode in sorted(inputs.modes.items())},
+        "next": {"text": text, "at_ms": at_ms},
+        "last": {
+            "text": "Nothing has been written yet." if last is None else last[0],
+            "at_ms": None if last is None else last[1],
+        },
+    }
+
+
+def _next(
+    waiting: str,
+    holding: str,
+    resecure_ms: int | None,
+    outcomes: Sequence[LoopOutcome],
+    withheld: Sequence[tuple[PointId, float, str]],
+) -> tuple[str, int | None]:
+    if holding:
+        return holding, resecure_ms
+    if withheld:
+        point, value, why = withheld[0]
+        more = f" and {len(withheld) - 1} more" if len(withheld) > 1 else ""
+        return f"Would write {point} = {value:g}{more}; withheld: {why}.", None
+    if waiting:
+        return f"Caps are to rise; waiting: {waiting}.", None
+    for outcome in outcomes:
+        target = outcome.facts.get("target")
+        present = outcome.present_c
+        if target is not None and present is not None and abs(target - present) >= 0.5:
+            return str(outcome.facts["text"]), None
+    return "Nothing: everything is where it should be.", None
+
+
+def _number(value: float) -> float | None:
+    return value if np.isfinite(value) else None

@@ -1,0 +1,176 @@
+"""What goes into a cycle, what it remembers, and what it asks of a worker."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from controllers.alarms import AlarmMemory
+from controllers.allocation import Plan, Problem, solve
+from controllers.cooling import LoopMemory
+from controllers.efficiency import EfficiencyMemory
+from controllers.gpu_caps import CapMemory
+from controllers.loads import LoadsMemory
+from controllers.losses import LossMemory
+from facility.commands import Ack, Mode, Override
+from facility.exact import decode, encode
+from facility.site import SiteModel
+from facility.snapshot import Snapshot
+
+
+@dataclass(frozen=True)
+class FinishedPlan:
+    """A solver's answer, with the question's key: what the plant was when it was asked."""
+
+    key: str
+    plan: Plan
+
+    def to_json(self) -> dict[str, Any]:
+        """For a recording."""
+        return {"key": self.key, "plan": self.plan.to_json()}
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> FinishedPlan:
+        """From a recording."""
+        return cls(str(data["key"]), Plan.from_json(data["plan"]))
+
+
+class Solvable(Protocol):
+    """A question that can be made into a problem, which takes some milliseconds."""
+
+    @property
+    def whole(self) -> Problem:
+        """The problem, with the policy's prices."""
+
+
+@dataclass(frozen=True)
+class PlanRequest:
+    """A question for a worker: `answer(request)`, to come back as input of a later cycle."""
+
+    key: str
+    question: Solvable = field(repr=False)
+
+
+def answer(request: PlanRequest) -> FinishedPlan:
+    """Solve a question; runs beside the cycle, deterministic."""
+    return FinishedPlan(request.key, solve(request.question.whole))
+
+
+@dataclass(frozen=True)
+class CycleInput:
+    """Everything that a cycle is given; nothing else may sway it.
+
+    Attributes:
+        cycle: number, counts from 1 within a run.
+        snapshot: the frozen image.
+        epoch: of the hall's lease held now; None: lowering only.
+        journal_ok: intents can be committed; if not, lowering only.
+        modes: scope ("hall", "rack:r01", "loop:loop-1") -> mode; the narrower scope wins.
+        overrides: operators' leases; those that have ended are dropped by the cycle.
+        acks: that arrived since the cycle before.
+        plan: newest finished plan, None if none has finished since the cycle before.
+        sequence_base: sequences rise above it (and above what memory remembers).
+        maintenance: elements taken out by people, besides those of the file.
+    """
+
+    cycle: int
+    snapshot: Snapshot
+    now_ms: int
+    now_s: float
+    epoch: int | None
+    config_sha256: str
+    modes: Mapping[str, Mode] = field(default_factory=dict)
+    overrides: tuple[Override, ...] = ()
+    acks: tuple[Ack, ...] = ()
+    plan: FinishedPlan | None = None
+    sequence_base: int = 0
+    maintenance: tuple[str, ...] = ()
+    journal_ok: bool = True
+
+    def to_json(self) -> dict[str, Any]:
+        """All but the snapshot, which a replay freezes itself; exact."""
+        return {
+            "cycle": self.cycle,
+            "now_ms": self.now_ms,
+            "now_s": encode(self.now_s),
+            "epoch": self.epoch,
+            "config_sha256": self.config_sha256,
+            "modes": encode(self.modes),
+            "overrides": encode(self.overrides),
+            "acks": encode(self.acks),
+            "plan": None if self.plan is None else encode(self.plan.to_json()),
+            "sequence_base": self.sequence_base,
+            "maintenance": list(self.maintenance),
+            "journal_ok": self.journal_ok,
+        }
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any], snapshot: Snapshot) -> CycleInput:
+        """Read back what `to_json` wrote."""
+        return cls(
+            cycle=int(data["cycle"]),
+            snapshot=snapshot,
+            now_ms=int(data["now_ms"]),
+            now_s=decode(float, data["now_s"]),
+            epoch=data["epoch"],
+            config_sha256=str(data["config_sha256"]),
+            modes={scope: Mode(mode) for scope, mode in data["modes"].items()},
+            overrides=decode(tuple[Override, ...], data["overrides"]),
+            acks=decode(tuple[Ack, ...], data["acks"]),
+            plan=None if data["plan"] is None else FinishedPlan.from_json(data["plan"]),
+            sequence_base=int(data["sequence_base"]),
+            maintenance=tuple(data["maintenance"]),
+            journal_ok=bool(data["journal_ok"]),
+        )
+
+
+@dataclass(frozen=True)
+class Memory:
+    """What one cycle leaves for the next.
+
+    Attributes:
+        plan: newest plan that was ever usable.
+        asked_s: when a plan was last asked for; asked: digest of that question.
+        sequence: of the last command.
+        epoch: last lease held.
+        overrides: ids in force in the cycle before, to notice those that ended.
+        last: the last command and when (UTC ms), for people.
+        meter_bounds: per node, whether its rack's meter bounds what it draws.
+    """
+
+    caps: CapMemory
+    loads: LoadsMemory
+    losses: LossMemory
+    loops: tuple[LoopMemory, ...]
+    alarms: AlarmMemory
+    efficiency: EfficiencyMemory
+    plan: FinishedPlan | None = None
+    asked_s: float | None = None
+    asked: str = ""
+    sequence: int = 0
+    epoch: int | None = None
+    overrides: tuple[str, ...] = ()
+    last: tuple[str, int] | None = None
+    meter_bounds: tuple[bool, ...] = ()
+
+    def meter_bounds_of(self, site: SiteModel) -> npt.NDArray[np.bool_]:
+        """bool[N]: the rack's meter showed last cycle that a silent node keeps its caps."""
+        if len(self.meter_bounds) != len(site.nodes):
+            return np.zeros(len(site.nodes), dtype=np.bool_)
+        return np.array(self.meter_bounds, dtype=np.bool_)
+
+    @classmethod
+    def empty(cls, site: SiteModel) -> Memory:
+        """Of a controller that has just started."""
+        return cls(
+            caps=CapMemory.empty(len(site.nodes)),
+            loads=LoadsMemory.empty(site),
+            losses=LossMemory(),
+            loops=tuple(LoopMemory.empty(site, loop) for loop in site.loops),
+            alarms=AlarmMemory(),
+            efficiency=EfficiencyMemory.empty(site),
+        )
