@@ -5,6 +5,7 @@ A failed check says that a profile, a wiring or a sensor is wrong; it never alte
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
@@ -46,7 +47,16 @@ def run_checks(profile: Profile, readings: Readings) -> list[CheckResult]:
     return [result for name in profile.checks for result in made[name](name, readings)]
 
 
+def _systems(part: str) -> tuple[float, ...]:
+    """By how much V x I may have to be multiplied: an inlet does not say how many phases it has.
+
+    1 for one phase, sqrt(3) for three with the voltage between lines, 3 with that to neutral.
+    """
+    return (1.0, math.sqrt(3.0), 3.0) if part.startswith("inlet") else (1.0,)
+
+
 def _volt_amperes(readings: Readings) -> Iterator[tuple[str, float, str]]:
+    """Part, volts x amperes of one phase, and both in words."""
     for part in dict.fromkeys(part for part, _ in readings):
         volts, amperes = readings.get((part, "voltage")), readings.get((part, "current"))
         if volts is not None and amperes is not None:
@@ -57,7 +67,10 @@ def _apparent(check: str, readings: Readings) -> Iterator[CheckResult]:
     for part, product_va, text in _volt_amperes(readings):
         stated_va = readings.get((part, "apparent_power"))
         if stated_va is not None:
-            ok = abs(stated_va - product_va) <= TOLERANCE * product_va + SLACK_VA
+            ok = any(
+                abs(stated_va - k * product_va) <= TOLERANCE * k * product_va + SLACK_VA
+                for k in _systems(part)
+            )
             yield CheckResult(check, part, ok, f"{stated_va:g} VA, {text}")
 
 
@@ -67,7 +80,7 @@ def _active(check: str, readings: Readings) -> Iterator[CheckResult]:
         watts = readings.get((part, "active_power"))
         if watts is not None:
             low_w = 0.05 * product_va - SLACK_VA
-            ok = low_w <= abs(watts) <= 1.05 * product_va + SLACK_VA
+            ok = low_w <= abs(watts) <= 1.05 * max(_systems(part)) * product_va + SLACK_VA
             yield CheckResult(check, part, ok, f"{watts:g} W, {text}")
 
 

@@ -1,0 +1,67 @@
+"""Each capture reads as it says, and each shipped profile that is asked has one."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import pytest
+
+from drivers.binding import At, bind
+from drivers.capture import Capture, read_capture, reading_name, shown_reading
+from drivers.catalog import profiles
+from drivers.codec import Answer
+from drivers.device import ProfiledDevice
+from facility.clock import SystemClock
+from tests.conftest import ROOT
+
+FOLDER = ROOT / "tests" / "captures"
+FILES = sorted(FOLDER.rglob("*.json"))
+
+
+class Replay:
+    """A transport that answers from a capture."""
+
+    endpoint, host, requests = "capture", "", 0
+
+    def __init__(self, capture: Capture) -> None:
+        self.capture = capture
+
+    async def fetch(self, places: Sequence[At]) -> Mapping[At, Answer]:
+        return {at: self.capture.answer(at) for at in places}
+
+
+async def readings(capture: Capture) -> dict[str, float | str]:
+    profile = profiles()[capture.profile]
+    binding = bind(profile, "d", found=capture.rows)
+    device = ProfiledDevice(binding, Replay(capture), SystemClock())  # type: ignore[arg-type]
+    seen: dict[str, float | str] = {}
+    for layout in device.layouts:
+        for spec, decoded in zip(layout.points, await device.look(layout), strict=True):
+            seen[reading_name(spec)] = shown_reading(decoded)
+    return seen
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda p: p.relative_to(FOLDER).as_posix())
+async def test_a_capture_reads_as_it_says(path: Path) -> None:
+    capture = read_capture(path)
+    seen = await readings(capture)
+    assert capture.readings
+    for name, expected in capture.readings.items():
+        if isinstance(expected, str):
+            assert seen[name] == expected, name
+        else:
+            assert seen[name] == pytest.approx(expected), name
+
+
+def test_every_profile_that_is_asked_has_a_capture() -> None:
+    asked = {name for name, p in profiles().items() if p.protocol in ("modbus", "snmp")}
+    assert asked <= {read_capture(path).profile for path in FILES}
+
+
+def test_a_capture_survives_being_written(tmp_path: Path) -> None:
+    for path in FILES:
+        capture = read_capture(path)
+        capture.write(tmp_path / "again.json")
+        again = read_capture(tmp_path / "again.json")
+        assert again == capture
