@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 import sqlalchemy as sa
 
 from facility.clock import Clock
+from facility.store.threads.committer import Committer
 from facility.store.threads.inbox import Job, Urgency
 from facility.store.threads.readers import Readers
 from facility.store.threads.writer import Writer
@@ -25,6 +26,7 @@ class Part:
 
     hall: str
     _clock: Clock
+    _committer: Committer
     _writer: Writer
     _readers: Readers
     _inline: bool

@@ -30,6 +30,17 @@ class JournalPart(Part):
             ("intent", lambda: decision_to_json(decision)),
         )
 
+    def spill_intent(self, decision: Decision) -> None:
+        """Put a decision into the spill file instead, now; for the loop while the database is away.
+
+        It stands there for what was really sent, in place of what `journal_intent` spilled for
+        the same cycle. Waits for the disk.
+
+        Raises:
+            OSError: there is no spill file, or its disk is full or gone.
+        """
+        self._committer.save("intent", decision_to_json(decision))
+
     def journal_acks(self, acks: Sequence[Ack]) -> Future[None]:
         """Journal what became of commands."""
         kept = tuple(acks)

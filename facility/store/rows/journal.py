@@ -15,9 +15,14 @@ from facility.store.rows.as_json import decision_from_json, decision_to_json, pa
 from facility.store.rows.tables import ack, cycle, decision, intent, lease
 
 
-def epoch_of(made: Decision) -> int:
-    """The epoch of a decision: that of its commands, 0 where it has none."""
-    return made.commands[0].epoch if made.commands else 0
+def _epoch_of(connection: sa.Connection, hall: str, made: Decision) -> int:
+    """The epoch of a decision: that of its commands; without any, the hall's present one."""
+    if made.commands:
+        return made.commands[0].epoch
+    held = connection.execute(
+        sa.select(lease.c.epoch).where(lease.c.hall == hall)
+    ).scalar_one_or_none()
+    return 0 if held is None else int(held)
 
 
 def check_epoch(connection: sa.Connection, hall: str, epoch: int) -> None:
@@ -40,7 +45,7 @@ def write_intent(connection: sa.Connection, hall: str, made: Decision, *, checke
 
     If `checked`, a decision of a lost epoch is refused; a replay tells of the past, and is not.
     """
-    epoch = epoch_of(made)
+    epoch = _epoch_of(connection, hall, made)
     if checked and made.commands:
         check_epoch(connection, hall, epoch)
     number = connection.execute(

@@ -6,7 +6,7 @@ once (after going to the spill file, if they must survive) instead of making the
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import Any, Final
 
 import sqlalchemy as sa
@@ -130,7 +130,7 @@ class Committer:
         self._refused = 0
         if self._spill is None or not len(self._spill):
             return
-        for kind, body in self._spill.entries():
+        for kind, body in last_told(self._spill.entries()):
             try:
                 with connection.begin_nested():
                     self._replay[kind](connection, body)
@@ -167,15 +167,41 @@ class Committer:
         for job in jobs:
             job.future.set_exception(StoreUnavailable(why, spilled=self._save(job)))
 
+    def save(self, kind: str, body: Mapping[str, Any]) -> None:
+        """Append to the spill file, from any thread.
+
+        Raises:
+            OSError: there is none, or its disk is full or gone.
+        """
+        if self._spill is None:
+            raise OSError("this store has no spill file")
+        self._spill.append(kind, body)
+
     def _save(self, job: Job) -> bool:
-        if self._spill is None or job.spill is None:
+        if job.spill is None:
             return False
         kind, body = job.spill
         try:
-            self._spill.append(kind, body())
+            self.save(kind, body())
         except OSError:
             return False
         return True
+
+
+def last_told(entries: Sequence[tuple[str, dict[str, Any]]]) -> list[tuple[str, dict[str, Any]]]:
+    """The entries, of several intents of one cycle only the last.
+
+    A decision is spilled whole when the journal fails, and again with only those commands that
+    are sent without a journal: that is what happened.
+    """
+    last: dict[Hashable, int] = {}
+    for i, (kind, body) in enumerate(entries):
+        last[_cycle_of(body) if kind == "intent" else i] = i
+    return [entries[i] for i in sorted(last.values())]
+
+
+def _cycle_of(body: Mapping[str, Any]) -> Hashable:
+    return ("intent", body.get("cycle"), body.get("snapshot"), body.get("now_ms"))
 
 
 def _attempt(connection: sa.Connection, job: Job) -> tuple[Any, Exception | None]:

@@ -32,6 +32,7 @@ class Writer:
         self._clock = clock
         self._wake = threading.Condition()
         self._flushes: list[Future[None]] = []
+        self._running: list[Job] = []
         self._closing = False
         self._thread: threading.Thread | None = None
         if not inline:
@@ -106,10 +107,11 @@ class Writer:
             # A bug of ours. Whoever waits must hear of it; nobody may go on believing.
             with self._wake:
                 self._closing = True
-                orphans = [job.future for job in self._inbox.take_jobs(sys.maxsize)]
-                orphans += self._flushes
+                waiting = [*self._running, *self._inbox.take_jobs(sys.maxsize)]
+                orphans = [*(job.future for job in waiting), *self._flushes]
             for future in orphans:
-                future.set_exception(StoreClosed(f"the writer ended: {error!r}"))
+                if not future.done():
+                    future.set_exception(StoreClosed(f"the writer ended: {error!r}"))
             raise
 
     def _write_until_closed(self) -> None:
@@ -117,11 +119,11 @@ class Writer:
             with self._wake:
                 while not self._something_to_do():
                     self._wake.wait(self._idle_s())
-                jobs = self._inbox.take_jobs()
-                flushes, self._flushes = self._flushes, []
+                self._running = self._inbox.take_jobs()
+                flushes = tuple(self._flushes)
                 closing = self._closing
                 due = bool(flushes) or closing or self._scans_due(self._clock.monotonic_s())
-            self._committer.run_jobs(jobs)
+            self._committer.run_jobs(self._running)
             if flushes or closing:
                 self._drain()
             elif due:
@@ -129,6 +131,7 @@ class Writer:
             for done in flushes:
                 self._end_flush(done)
             with self._wake:
+                del self._flushes[: len(flushes)]
                 if closing and not self._inbox.has_jobs:
                     return
 

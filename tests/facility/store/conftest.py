@@ -8,17 +8,25 @@ from pathlib import Path
 import pytest
 
 from facility.store import Store, open_store
-from tests.facility.store.databases import postgres_database, postgres_server
+from tests.facility.store.databases import empty, postgres_database, postgres_server
 from tests.facility.store.plant import SteppedClock
 
 
 @pytest.fixture(scope="session")
-def postgres(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """URL of a PostgreSQL server."""
+def postgres_once(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """URL of a PostgreSQL database of this session's own."""
     url, server = postgres_server(tmp_path_factory.mktemp("postgres"))
-    yield url
+    with postgres_database(url) as database:
+        yield database
     if server is not None:
         server.cleanup()
+
+
+@pytest.fixture
+def postgres(postgres_once: str) -> Iterator[str]:
+    """URL of an empty PostgreSQL database."""
+    yield postgres_once
+    empty(postgres_once)
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])
@@ -27,8 +35,7 @@ def url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
     if request.param == "sqlite":
         yield f"sqlite:///{tmp_path / 'hall.db'}"
         return
-    with postgres_database(request.getfixturevalue("postgres")) as fresh:
-        yield fresh
+    yield request.getfixturevalue("postgres")
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""Throwaway databases for the tests: SQLite files, and one PostgreSQL database per test."""
+"""A throwaway PostgreSQL database, which each test finds empty."""
 
 from __future__ import annotations
 
@@ -46,3 +46,12 @@ def postgres_database(server: str) -> Iterator[str]:
         with admin.connect() as connection:
             connection.exec_driver_sql(f"DROP DATABASE {name} WITH (FORCE)")
         admin.dispose()
+
+
+def empty(url: str) -> None:
+    """Take everything out of a database; much faster than a new one per test."""
+    engine = sa.create_engine(make_url(url).set(drivername="postgresql+psycopg"))
+    with engine.begin() as connection:
+        connection.exec_driver_sql("DROP SCHEMA public CASCADE")
+        connection.exec_driver_sql("CREATE SCHEMA public")
+    engine.dispose()

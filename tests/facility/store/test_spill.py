@@ -62,8 +62,26 @@ def test_a_flipped_bit_is_noticed(tmp_path: Path) -> None:
 def test_what_cannot_be_replayed_is_set_aside_not_thrown_away(tmp_path: Path) -> None:
     spill = Spill(tmp_path / "spill")
     spill.append("acks", {"n": 1})
+    spill.entries()
     kept = spill.set_aside()
     assert not spill.path.exists()
     spill.append("acks", {"n": 2})
+    spill.entries()
     spill.set_aside()
     assert len(kept.read_bytes().splitlines()) == 2
+
+
+def test_what_comes_while_the_rest_is_replayed_is_kept(tmp_path: Path) -> None:
+    spill = Spill(tmp_path / "spill")
+    spill.append("acks", {"n": 1})
+    seen = spill.entries()
+    spill.append("acks", {"n": 2})
+    spill.clear()
+    assert [body["n"] for _, body in seen] == [1]
+    assert [body["n"] for _, body in spill.entries()] == [2]
+    assert len(spill) == 1
+    spill.append("acks", {"n": 3})
+    spill.set_aside()
+    assert [body["n"] for _, body in spill.entries()] == [3]
+    spill.clear()
+    assert not spill.path.exists()

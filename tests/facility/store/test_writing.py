@@ -7,6 +7,7 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 import sqlalchemy as sa
@@ -16,6 +17,7 @@ from facility.clock import SystemClock
 from facility.points import Scan
 from facility.store import Store, StoreClosed, StoreUnavailable, engine, open_store
 from facility.store.records import CycleRecord
+from facility.store.rows import scans as scan_rows
 from facility.store.threads.inbox import Inbox, Job, Urgency
 from tests.facility.store.plant import (
     START_MS,
@@ -142,6 +144,29 @@ def test_what_was_spilled_before_a_crash_is_replayed_at_the_next_start(
     again.close()
 
 
+def test_the_journal_tells_of_the_commands_that_were_really_sent(
+    url: str, store: Store, clock: SteppedClock
+) -> None:
+    lower, upper = command("n01"), command("n02", sequence=2)
+    with away(url, store):
+        with pytest.raises(StoreUnavailable):
+            store.journal_intent(decision(1, lower, upper)).result()
+        store.spill_intent(decision(1, lower))
+        with pytest.raises(StoreUnavailable):
+            store.journal_intent(decision(2, command(sequence=3))).result()
+    clock.step(6)
+    store.ping().result()
+    told = [[c.command for c in r.commands] for r in store.decisions().result()]
+    assert told == [[command(sequence=3)], [lower]]
+
+
+def test_without_a_spill_file_the_caller_hears_of_it(clock: SteppedClock) -> None:
+    store = open_store("sqlite://", clock, inline=True)
+    with pytest.raises(OSError, match="no spill file"):
+        store.spill_intent(decision(1, command()))
+    store.close()
+
+
 def test_one_bad_job_does_not_take_its_neighbours_along(store: Store) -> None:
     ran: list[str] = []
 
@@ -260,6 +285,56 @@ def test_closing_writes_what_waits_and_then_refuses(url: str, tmp_path: Path) ->
     again = open_store(url, SteppedClock(), inline=True)
     assert again.counts().result().scans == 30
     again.close()
+
+
+def test_a_writer_that_dies_of_a_bug_tells_everybody_who_waits(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = open_store(f"sqlite:///{tmp_path / 'hall.db'}", SystemClock())
+    monkeypatch.setattr(threading, "excepthook", lambda _: None)
+
+    def bug(*_: object) -> None:
+        raise AssertionError("a bug of ours")
+
+    monkeypatch.setattr(store._committer, "write_scans", bug)
+    store.put(at(0))
+    with pytest.raises(StoreClosed, match="a bug of ours"):
+        store.flush().result(10)
+    with pytest.raises(StoreClosed):
+        store.ping().result(10)
+    store.close()
+
+
+def test_a_copy_cut_off_in_the_middle_is_an_outage_and_loses_nothing(
+    postgres: str, clock: SteppedClock, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = open_store(postgres, clock, inline=True)
+    store.ping().result()
+    real = scan_rows.pack
+
+    def cut(*scan: Any) -> bytes:
+        monkeypatch.setattr(scan_rows, "pack", real)
+        admin = sa.create_engine(make_url(postgres).set(drivername="postgresql+psycopg"))
+        with admin.connect() as other:
+            other.execute(
+                sa.text(
+                    "SELECT pg_terminate_backend(pid) FROM pg_stat_activity "
+                    "WHERE datname = current_database() AND pid <> pg_backend_pid()"
+                )
+            )
+        admin.dispose()
+        return real(*scan)
+
+    monkeypatch.setattr(scan_rows, "pack", cut)
+    for second in range(5):
+        store.put(at(second))
+    clock.step(0.6)
+    store.put(at(5))
+    assert not store.stats().available
+    assert store.stats().queued_scans == 6
+    clock.step(1)
+    assert store.counts().result().scans == 6
+    store.close()
 
 
 def test_reading_connections_cannot_write(store: Store, url: str) -> None:
