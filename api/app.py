@@ -9,10 +9,12 @@ from collections.abc import Sequence
 from importlib.metadata import version
 from typing import Any, Final
 
+from argon2 import PasswordHasher
 from fastapi import FastAPI
 from fastapi.openapi.utils import get_openapi
 from fastapi.staticfiles import StaticFiles
 from starlette.datastructures import MutableHeaders
+from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -51,10 +53,11 @@ DESCRIPTION: Final = (
 
 
 class Shield:
-    """Refuses foreign host names and adds the security headers to every answer."""
+    """Refuses foreign hosts and giant bodies, and adds the security headers to every answer."""
 
-    def __init__(self, app: ASGIApp, hosts: Sequence[str]) -> None:
+    def __init__(self, app: ASGIApp, hosts: Sequence[str], max_body: int) -> None:
         self._app = app
+        self._max_body = max_body
         self._hosts = frozenset(host.lower() for host in hosts)
 
     def _served(self, request: Request) -> bool:
@@ -80,20 +83,41 @@ class Shield:
                     headers.setdefault("Cache-Control", "no-store")
             await send(message)
 
+        taken = 0
+
+        async def receive_at_most() -> Message:
+            nonlocal taken
+            message = await receive()
+            taken += len(message.get("body", b""))
+            if taken > self._max_body:
+                raise HTTPException(413, f"a body has at most {self._max_body} bytes")
+            return message
+
         request = Request(scope)
-        if self._served(request):
-            await self._app(scope, receive, send_with_headers)
+        refusal = self._refusal(request)
+        if refusal is None:
+            await self._app(scope, receive_at_most, send_with_headers)
             return
-        refusal = problems.Problem("wrong-host", "this service does not answer to that host name")
         await problems.answer(request, refusal)(scope, receive, send_with_headers)
 
+    def _refusal(self, request: Request) -> problems.Problem | None:
+        if not self._served(request):
+            return problems.Problem("wrong-host", "this service does not answer to that host name")
+        length = request.headers.get("content-length", "0")
+        if not length.isascii() or not length.isdigit() or int(length) > self._max_body:
+            return problems.Problem("too-large", f"a body has at most {self._max_body} bytes")
+        return None
 
-def create_app(hall: Hall, settings: ApiSettings | None = None) -> FastAPI:
+
+def create_app(
+    hall: Hall, settings: ApiSettings | None = None, hasher: PasswordHasher | None = None
+) -> FastAPI:
     """The application of a hall.
 
     Args:
         hall: the running service; keys are read from its store.
         settings: host names, link and cookie; loopback by default.
+        hasher: how keys were hashed; argon2id with the library's strength by default.
     """
     settings = settings or ApiSettings()
 
@@ -107,15 +131,14 @@ def create_app(hall: Hall, settings: ApiSettings | None = None) -> FastAPI:
         docs_url=None,
         redoc_url=None,
         openapi_url=f"{PREFIX}/openapi.json",
-        max_body_size=settings.max_body,
         generate_unique_id_function=lambda route: route.name,
     )
     app.state.hall = hall
     app.state.settings = settings
-    app.state.gate = Gate(keys, hall.clock)
+    app.state.gate = Gate(keys, hall.clock, hasher)
     desk = Desk(hall, app.state.gate, settings)
     problems.install(app, desk.problem)
-    app.add_middleware(Shield, hosts=settings.hosts)
+    app.add_middleware(Shield, hosts=settings.hosts, max_body=settings.max_body)
     for router in ROUTERS:
         app.include_router(router, prefix=PREFIX)
     app.include_router(health.router)

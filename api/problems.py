@@ -12,7 +12,7 @@ from starlette.exceptions import HTTPException
 from starlette.responses import JSONResponse, Response
 
 from api.hall import Refused, Unknown
-from facility.store.errors import StoreError
+from facility.store.errors import HistoryLimit, StoreError, UnknownRecord
 
 MEDIA_TYPE: Final = "application/problem+json"
 
@@ -118,7 +118,11 @@ def as_problem(error: Exception) -> Problem:
             return Problem("not-found", str(error))
         case Refused():
             return Problem("refused", error.reason, bounded_by=error.bounded_by)
-        case TimeoutError():
+        case UnknownRecord():
+            return Problem("not-found", str(error))
+        case HistoryLimit():
+            return Problem("too-much", str(error))
+        case StoreError() | TimeoutError():
             return Problem(
                 "unavailable", "the database does not answer; control goes on without it"
             )

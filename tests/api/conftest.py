@@ -24,8 +24,8 @@ def hall() -> Iterator[MemoryHall]:
     made.store.close()
 
 
-@pytest.fixture
-def keys(hall: MemoryHall) -> dict[Role, str]:
+def add_keys(hall: MemoryHall) -> dict[Role, str]:
+    """One key per role, named after it."""
     found = {}
     for role in Role:
         name = role.name.lower()
@@ -35,8 +35,13 @@ def keys(hall: MemoryHall) -> dict[Role, str]:
 
 
 @pytest.fixture
+def keys(hall: MemoryHall) -> dict[Role, str]:
+    return add_keys(hall)
+
+
+@pytest.fixture
 def app(hall: MemoryHall, keys: dict[Role, str]) -> FastAPI:
-    return create_app(hall)
+    return create_app(hall, hasher=FAST)
 
 
 @pytest.fixture

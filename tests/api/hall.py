@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -34,7 +34,7 @@ from facility.commands import (
 )
 from facility.config import Facility
 from facility.kinds import KINDS
-from facility.loading import load, load_text
+from facility.loading import load
 from facility.points import BAD_TIMEOUT, Layout, PointId, PointSpec, PointTable, Scan
 from facility.snapshot import LiveImage, Snapshot
 from facility.store import Store, open_store
@@ -322,9 +322,15 @@ def hall_of(facility: Facility, store_url: str = "sqlite://") -> MemoryHall:
     return MemoryHall(facility, clock, store, table, LiveImage(table))
 
 
+@functools.cache
+def demo_facility() -> Facility:
+    """The demo file, read once."""
+    return with_sink(load(str(DEMO)))
+
+
 def demo_hall(cycles: int = 1) -> MemoryHall:
     """The demo's hall after some cycles, one a second, all devices answering."""
-    hall = hall_of(with_sink(load(str(DEMO))))
+    hall = hall_of(demo_facility())
     for _ in range(cycles):
         hall.clock.turn(1.0)
         hall.scan()
@@ -337,15 +343,3 @@ def with_sink(facility: Facility, url: str = "http://127.0.0.1:9/hook") -> Facil
     raw = {"webhooks": {"pager": {"url": url, "secret": {"env": "PAGER_SECRET"}}}}
     alerts = type(facility.alerts).model_validate(raw)
     return facility.model_copy(update={"alerts": alerts})
-
-
-def small_facility(text: str) -> Facility:
-    """A facility of a text; only for files that load."""
-    loaded = load_text(text)
-    assert loaded.facility is not None
-    return loaded.facility
-
-
-def here(name: str) -> Path:
-    """A file of this folder."""
-    return Path(__file__).parent / name
