@@ -25,6 +25,8 @@ from facility.clock import Clock
 #: Twice this is the age at which a half-open link is given up: 16 s, under the 20 s of the design.
 KEEPALIVE_S: Final = 8
 CONNECT_S: Final = 5.0
+#: A link that has not taken a message by then is as good as lost; the caller goes on.
+PUBLISH_S: Final = 2.0
 FIRST_PAUSE_S: Final = 0.25
 LONGEST_PAUSE_S: Final = 5.0
 
@@ -117,7 +119,7 @@ class MqttBus:
         if client is None:
             return False
         try:
-            await client.publish(topic, payload, qos=qos, retain=retain, timeout=CONNECT_S)
+            await client.publish(topic, payload, qos=qos, retain=retain, timeout=PUBLISH_S)
         except aiomqtt.MqttError:
             return False
         return True

@@ -238,8 +238,7 @@ def parse_command(payload: bytes) -> Message:
     try:
         raw = load_object(payload, MAX_COMMAND_BYTES)
         keys = _Keys(raw)
-        if keys.whole("v") != VERSION:
-            raise BadMessage(f"v: this agent speaks version {VERSION}", "bad_version")
+        version = keys.whole("v")
         kind = keys.text("type", _WORD)
         header = Header(
             keys.text("owner", _WORD),
@@ -247,6 +246,9 @@ def parse_command(payload: bytes) -> Message:
             keys.whole("sequence"),
             keys.text("nonce", _NONCE),
         )
+        if version != VERSION:
+            detail = f"v: this agent speaks version {VERSION}"
+            raise BadMessage(detail, "bad_version", header, kind)
         message = _body(kind, header, keys)
         keys.nothing_left()
     except BadMessage:

@@ -40,6 +40,16 @@ class GpuReport:
     max_w: float | None
     default_w: float | None
 
+    @property
+    def limit_w(self) -> float | None:
+        """Requested limit as read back."""
+        return self.reading.limit_w
+
+    @property
+    def enforced_w(self) -> float | None:
+        """The least of all limiters."""
+        return self.reading.enforced_w
+
 
 @dataclass(frozen=True, slots=True)
 class Status:

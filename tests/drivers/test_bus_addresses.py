@@ -6,8 +6,15 @@ import asyncio
 import gc
 import os
 import random
+import ssl
+from datetime import UTC, datetime, timedelta
+from ipaddress import ip_address
+from pathlib import Path
 
 import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -16,6 +23,8 @@ from drivers.mqtt import MqttBus
 from drivers.mqtt_url import split_url
 from facility.clock import SystemClock
 from tests.drivers.agent.rig import until
+
+LOOPBACK = ip_address("127.0.0.1")
 
 
 @pytest.mark.parametrize(
@@ -137,10 +146,11 @@ def open_sockets() -> int:
 
 async def test_refused_logins_leave_no_socket_behind() -> None:
     refused = 0
+    heard: list[bytes] = []
 
     async def refuse(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         nonlocal refused
-        await reader.read(200)
+        heard.append(await reader.read(200))
         writer.write(b"\x20\x02\x00\x05")  # CONNACK: not authorised
         await writer.drain()
         writer.close()
@@ -166,6 +176,61 @@ async def test_refused_logins_leave_no_socket_behind() -> None:
     before = open_sockets()
     await until(lambda: refused >= 40)
     assert open_sockets() <= before + 3
+    assert b"\x00\x01u\x00\x05wrong" in heard[0]  # user and password, MQTT 3.1.1 section 3.1.3
     assert not bus.connected
     await bus.close()
+    server.close()
+
+
+def certificate(folder: Path) -> tuple[Path, Path]:
+    """A self-signed certificate of 127.0.0.1, and its key."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "127.0.0.1")])
+    now = datetime.now(UTC)
+    made = (
+        x509.CertificateBuilder()
+        .subject_name(name)
+        .issuer_name(name)
+        .public_key(key.public_key())
+        .serial_number(1)
+        .not_valid_before(now - timedelta(days=1))
+        .not_valid_after(now + timedelta(days=1))
+        .add_extension(x509.SubjectAlternativeName([x509.IPAddress(LOOPBACK)]), critical=False)
+        .sign(key, hashes.SHA256())
+    )
+    pem = serialization.Encoding.PEM
+    (folder / "cert.pem").write_bytes(made.public_bytes(pem))
+    form, plain = serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+    (folder / "key.pem").write_bytes(key.private_bytes(pem, form, plain))
+    return folder / "cert.pem", folder / "key.pem"
+
+
+async def test_mqtts_connects_to_whom_it_trusts_and_to_nobody_else(tmp_path: Path) -> None:
+    cert, key = certificate(tmp_path)
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    context.load_cert_chain(cert, key)
+
+    async def accept(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.read(200)
+        writer.write(b"\x20\x02\x00\x00")
+        await reader.read()
+        writer.close()
+
+    server = await asyncio.start_server(accept, "127.0.0.1", 0, ssl=context)
+    url = f"mqtts://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+    clock = SystemClock()
+    stranger = MqttBus(url, name="a", clock=clock, rng=random.Random(1))
+    friend = MqttBus(
+        url,
+        name="b",
+        clock=clock,
+        rng=random.Random(2),
+        tls=ssl.create_default_context(cafile=cert),
+    )
+    await stranger.start()
+    await friend.start()
+    await until(lambda: friend.connected)
+    assert not stranger.connected
+    await stranger.close()
+    await friend.close()
     server.close()

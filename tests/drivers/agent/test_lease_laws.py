@@ -233,6 +233,8 @@ def test_another_version_is_refused_as_such() -> None:
     with pytest.raises(BadMessage) as caught:
         parse_command(json.dumps(BASE | {"v": 2}).encode())
     assert caught.value.refusal == "bad_version"
+    assert caught.value.header == Header("c1", 1, 1, NONCE)
+    assert caught.value.kind == "cap"
 
 
 @pytest.mark.parametrize(
