@@ -6,6 +6,7 @@ alembic.ini is needed.
 
 from __future__ import annotations
 
+from functools import cache
 from pathlib import Path
 from typing import Final
 
@@ -52,12 +53,18 @@ def _config(connection: sa.Connection | None = None) -> Config:
     return config
 
 
+@cache
 def head() -> str:
     """The revision that this program expects."""
     found = ScriptDirectory.from_config(_config()).get_current_head()
     if found is None:
         raise StoreError("this installation has no migrations")
     return found
+
+
+@cache
+def _known() -> frozenset[str]:
+    return frozenset(r.revision for r in ScriptDirectory.from_config(_config()).walk_revisions())
 
 
 def revision(connection: sa.Connection) -> str | None:
@@ -83,8 +90,7 @@ def require_known(current: str | None) -> None:
     Raises:
         SchemaMismatch: it has not; a newer Wattkeeper was here.
     """
-    known = {r.revision for r in ScriptDirectory.from_config(_config()).walk_revisions()}
-    if current is not None and current not in known:
+    if current is not None and current not in _known():
         raise SchemaMismatch(
             f"the database has schema {current}, newer than this program's {head()}; "
             "run the newer Wattkeeper, or restore an older backup into a new database"

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from facility.points import BAD_TIMEOUT, Flaw, Grade, PointId, quality
-from facility.store import HistoryLimit, Store
+from facility.store import HistoryLimit, Store, open_store
 from facility.store.rows import history as rows
 from tests.facility.store.plant import START_MS, SteppedClock, layout, scan
 
@@ -138,3 +140,37 @@ def test_scans_wait_at_most_half_a_second_for_company(store: Store, clock: Stepp
     put(store, 2, 1.0)
     assert store.stats().queued_scans == 0
     assert store.stats().samples == 12
+
+
+SECONDS = st.integers(0, 59)
+GRADES = st.sampled_from([0, SUSPECT, BAD_TIMEOUT])
+
+
+@settings(max_examples=25)
+@given(
+    written=st.lists(st.tuples(SECONDS, st.floats(-1e6, 1e6), GRADES), max_size=25),
+    step=st.sampled_from([1, 7, 10, 60]),
+    start=SECONDS,
+)
+def test_buckets_are_those_of_the_plainest_reckoning(
+    written: list[tuple[int, float, int]], step: int, start: int
+) -> None:
+    store = open_store("sqlite://", SteppedClock(), inline=True)
+    for second, value, grade in written:
+        put(store, second, NAN if grade == BAD_TIMEOUT else value, grade)
+    from_ms, to_ms = START_MS + start * 1000, START_MS + 60_000
+    got = store.history(POINT, from_ms, to_ms, step).result()
+    store.close()
+    last = {START_MS + 1000 * s: (v, g) for s, v, g in written if s >= start}
+    for i, bucket_ms in enumerate(got.times_ms.tolist()):
+        inside = [x for at, x in last.items() if bucket_ms <= at < bucket_ms + 1000 * step]
+        good = [v for v, g in inside if g == 0]
+        assert got.count[i] == len(inside)
+        assert got.good[i] == len(good)
+        assert got.suspect[i] == sum(g == SUSPECT for _, g in inside)
+        if good:
+            assert got.mean[i] == pytest.approx(sum(good) / len(good), rel=1e-9, abs=1e-6)
+            assert (got.minimum[i], got.maximum[i]) == (min(good), max(good))
+        else:
+            assert np.isnan([got.mean[i], got.minimum[i], got.maximum[i]]).all()
+    assert got.count.sum() == len(last)
