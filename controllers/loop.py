@@ -16,8 +16,8 @@ from dataclasses import dataclass, replace
 from typing import Final, Protocol
 
 from controllers.cycle import admit, decide
-from controllers.overrides import Admission
-from controllers.state import CycleInput, FinishedPlan, Memory, PlanRequest, answer
+from controllers.cycle.overrides import Admission
+from controllers.cycle.state import CycleInput, FinishedPlan, Memory, PlanRequest, answer
 from facility.clock import Clock
 from facility.commands import Ack, Command, Decision, Mode, Outcome, Override
 from facility.exact import digest

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from controllers.cycle import decide
-from controllers.state import CycleInput, Memory
+from controllers.cycle.state import CycleInput, Memory
 from facility.config import Facility
 from facility.exact import decode, digest
 from facility.points import Scan

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from controllers.cycle import decide
-from controllers.state import CycleInput, FinishedPlan, Memory, answer
+from controllers.cycle.state import CycleInput, FinishedPlan, Memory, answer
 from facility.commands import Ack, AlarmEvent, Decision, Mode, Override
 from tests.controllers.toy import Toy, site_of, small_hall
 

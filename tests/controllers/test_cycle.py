@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from controllers.cycle import decide
-from controllers.state import Memory
+from controllers.cycle.state import Memory
 from facility.commands import Mode, Override
 from facility.exact import decode, digest, dumps
 from facility.points import PointId

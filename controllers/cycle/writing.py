@@ -8,11 +8,11 @@ import numpy as np
 
 from controllers.base import must, told, would
 from controllers.cooling import LoopOutcome
+from controllers.cycle.state import CycleInput, Memory
+from controllers.cycle.wanted import Wanted
 from controllers.gpu_caps import CapForce
 from controllers.gpu_caps.force import BoolArray
 from controllers.guard import Draft, StandingOrders, WriteLimits
-from controllers.state import CycleInput, Memory
-from controllers.wanted import Wanted
 from facility.commands import Bounds, Mode, Override, Proposal, Setpoint
 from facility.points import FloatArray, PointId
 from facility.site import SiteModel

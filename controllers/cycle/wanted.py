@@ -10,10 +10,10 @@ from typing import Any, Literal
 import numpy as np
 
 from controllers.allocation import Plan, Problem, feasible, heat_rows, water_fill
+from controllers.cycle.state import FinishedPlan
 from controllers.gpu_caps import CapForce
 from controllers.gpu_caps.force import BoolArray
 from controllers.loads import RackLoads
-from controllers.state import FinishedPlan
 from facility.points import FloatArray
 from facility.site import SiteModel
 from facility.topology import Shares, Topology

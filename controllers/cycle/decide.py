@@ -4,112 +4,40 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
 from typing import Any, Final
 
 import numpy as np
 
 from controllers import alarms
-from controllers.alarms.watch import things_dead, write_conditions
+from controllers.alarms.watch import things_dead
 from controllers.allocation import feasible, refusal
 from controllers.arbiter import arbitrate_all
-from controllers.base import Condition
 from controllers.cooling import LoopOutcome, control_loop, remember_setpoint
+from controllers.cycle.gathering import conditions
+from controllers.cycle.overrides import Admission, cap_overrides, in_force, within_board
+from controllers.cycle.plant import Plant, paths, present_plant
+from controllers.cycle.saying import facts_of
+from controllers.cycle.state import CycleInput, FinishedPlan, Memory, PlanRequest
+from controllers.cycle.wanted import Question, Wanted, by_node, choose, plant_key, pose
+from controllers.cycle.writing import cap_proposals, drafts, orders, present_values
 from controllers.efficiency import account
 from controllers.gpu_caps import CapForce, caps_in_force, move_caps
 from controllers.gpu_caps.force import BoolArray, remember_sent
 from controllers.guard import check
-from controllers.headroom import Headroom, study
+from controllers.headroom import study
 from controllers.loads import LoadsMemory, RackLoads, rack_loads
-from controllers.losses import Losses, LossMemory, believe
-from controllers.overrides import Admission, cap_overrides, in_force, within_board
-from controllers.saying import facts_of
-from controllers.state import CycleInput, FinishedPlan, Memory, PlanRequest
-from controllers.wanted import Question, Wanted, by_node, choose, plant_key, pose
-from controllers.writing import cap_proposals, drafts, orders, present_values
 from facility.commands import (
     Decision,
     Mode,
     Override,
-    Severity,
 )
 from facility.points import FloatArray
 from facility.site import SiteModel
-from facility.topology import Topology
 
 #: A meter shows a lower cap within this time.
 SETTLE_S: Final = 5.0
 
 __all__ = ["CycleInput", "FinishedPlan", "Memory", "PlanRequest", "decide"]
-
-
-class _BySite:
-    """Makes a site a cache key by identity."""
-
-    def __init__(self, site: SiteModel) -> None:
-        self.site = site
-
-    def __hash__(self) -> int:
-        return id(self.site)
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, _BySite) and other.site is self.site
-
-
-@lru_cache(maxsize=32)
-def _without(key: _BySite, out: tuple[str, ...]) -> Topology:
-    known = [name for name in out if name in key.site.topology.element_index]
-    return key.site.topology.without(known)
-
-
-@lru_cache(maxsize=32)
-def _paths(key: _BySite, out: tuple[str, ...]) -> BoolArray:
-    """bool[R, E]: elements that a rack loads in some case."""
-    topology = _without(key, out)
-    compiled = topology.compiled
-    pair = compiled.feed_pair[compiled.entry_feed]
-    used = np.zeros((len(topology.loads), len(topology.elements)), dtype=np.bool_)
-    used[compiled.pair_load[pair], compiled.entry_element] = True
-    return used[: len(topology.racks)]
-
-
-@dataclass(frozen=True, eq=False)
-class _Plant:
-    """What is believed of the plant in this cycle.
-
-    Attributes:
-        out: elements in maintenance or lost.
-        holding: why only protection may move caps; "" if allocation is free.
-    """
-
-    topology: Topology
-    out: tuple[str, ...]
-    losses: Losses
-    memory: LossMemory
-    holding: str
-    resecure_ms: int | None
-
-
-def _plant(site: SiteModel, memory: Memory, inputs: CycleInput) -> _Plant:
-    key = _BySite(site)
-    declared = tuple(sorted(set(inputs.maintenance)))
-    losses, loss_memory = believe(site, _without(key, declared), inputs.snapshot, memory.losses)
-    wait = site.facility.power.resecure
-    held: list[str] = []
-    due: list[int] = []
-    for element in losses.lost:
-        if wait == "at once":
-            continue
-        if wait == "never":
-            held.append(element)
-            continue
-        at = loss_memory.since_ms[element] + round(float(wait) * 1000.0)
-        if inputs.now_ms < at:
-            held.append(element)
-            due.append(at)
-    holding = f"{', '.join(held)} lost: caps hold until N+1 is restored" if held else ""
-    out = tuple(sorted({*declared, *losses.lost}))
-    return _Plant(_without(key, out), out, losses, loss_memory, holding, min(due) if due else None)
 
 
 def _fixed(
@@ -140,7 +68,7 @@ def _forget_peaks(
     What it drew under the old caps says nothing of the new ones; what it draws SETTLE_S after the
     read-back does, and a cap that does not hold shows then.
     """
-    falling = np.zeros(len(site.topology.loads), dtype=np.bool_)
+    falling: BoolArray = np.zeros(len(site.topology.loads), dtype=np.bool_)
     falling[site.node_rack[np.flatnonzero(now_s - lowered_s <= SETTLE_S)]] = True
     if not falling.any():
         return memory
@@ -163,8 +91,8 @@ def decide(
         The decision; the memory for the next cycle; a question for the solver, if one is due.
     """
     snapshot, now_s = inputs.snapshot, inputs.now_s
-    plant = _plant(site, memory, inputs)
-    paths = _paths(_BySite(site), plant.out)
+    plant = present_plant(site, memory, inputs)
+    used = paths(site, plant.out)
     force, cap_memory = caps_in_force(
         site, snapshot, memory.caps, inputs.acks, memory.meter_bounds_of(site)
     )
@@ -181,7 +109,8 @@ def decide(
     untrusted = np.isin(
         np.array(plant.topology.elements), np.array(sorted(loads.untrusted_elements), dtype=str)
     )
-    rack_ok = ~(paths & untrusted[None, :]).any(axis=1)
+    doubtful: BoolArray = np.asarray((used & untrusted[None, :]).any(axis=1))
+    rack_ok = ~doubtful
     may_raise = rack_ok[site.node_rack] & ~merged.no_raise & ~force.foreign & force.answering
     moves, cap_memory = move_caps(
         site,
@@ -219,7 +148,7 @@ def decide(
     efficiency, efficiency_memory = account(site, snapshot, loads.meter_w, memory.efficiency)
     events, alarm_memory = alarms.step(
         memory.alarms,
-        _conditions(site, memory, inputs, plant, loads, headroom, force, outcomes, wanted),
+        conditions(site, memory, inputs, plant, loads, headroom, force, outcomes, wanted),
         things_dead(site, plant.losses),
         now_s=now_s,
         now_ms=inputs.now_ms,
@@ -324,7 +253,7 @@ def _want(
     site: SiteModel,
     memory: Memory,
     inputs: CycleInput,
-    plant: _Plant,
+    plant: Plant,
     loads: RackLoads,
     force: CapForce,
     merged: _Cooling,
@@ -378,7 +307,7 @@ def _want(
     return replace(wanted, desired_w=desired, protect=protect, high_w=high), refused
 
 
-def _frozen(inputs: CycleInput, memory: Memory, plant: _Plant) -> str:
+def _frozen(inputs: CycleInput, memory: Memory, plant: Plant) -> str:
     """Why no cap at all may rise in this cycle."""
     if inputs.epoch is None:
         return "no lease is held: lowering only"
@@ -403,54 +332,11 @@ def _recheck(
     return np.where(raises, np.nan, value_w)
 
 
-def _conditions(
-    site: SiteModel,
-    memory: Memory,
-    inputs: CycleInput,
-    plant: _Plant,
-    loads: RackLoads,
-    headroom: Headroom,
-    force: CapForce,
-    outcomes: Sequence[LoopOutcome],
-    wanted: Wanted,
-) -> list[Condition]:
-    out = alarms.device_conditions(site, inputs.snapshot)
-    out += alarms.power_conditions(
-        site,
-        inputs.snapshot,
-        plant.losses,
-        headroom,
-        meter_w=loads.meter_w,
-        caps_term_w=loads.caps_term_w,
-        blind=loads.blind,
-    )
-    out += alarms.room_conditions(site, inputs.snapshot, memory.alarms.active)
-    foreign = [site.nodes[int(i)] for i in np.flatnonzero(force.foreign)]
-    out += write_conditions(inputs.acks, foreign)
-    for outcome in outcomes:
-        out += outcome.conditions
-    ended = set(memory.overrides) - {o.id for o in in_force(inputs.overrides, inputs.now_ms)}
-    for override in inputs.overrides:
-        if override.id in ended and override.until_ms <= inputs.now_ms:
-            text = f"{override.by}'s override of {override.point} has ended."
-            out.append(
-                Condition("override_expired", override.id, Severity.INFO, text, on_delay_s=0.0)
-            )
-    missing = wanted.shortfall
-    if missing is not None:
-        text = (
-            f"No caps fit: {missing.get('element')} lacks {missing.get('kw', 0.0):.1f} kW "
-            f"({missing.get('case')}). {missing.get('would_fix', '')}"
-        )
-        out.append(Condition("allocation_infeasible", "hall", Severity.CRITICAL, text, page=True))
-    return out
-
-
 def _ask(
     site: SiteModel,
     memory: Memory,
     inputs: CycleInput,
-    plant: _Plant,
+    plant: Plant,
     loads: RackLoads,
     merged: _Cooling,
     fixed: Mapping[str, float],

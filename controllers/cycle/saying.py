@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 
 from controllers.cooling import LoopOutcome
+from controllers.cycle.state import CycleInput, FinishedPlan
+from controllers.cycle.wanted import Wanted
 from controllers.gpu_caps import CapForce
 from controllers.headroom import Headroom, sentence
 from controllers.loads import RackLoads
 from controllers.losses import Losses
-from controllers.state import CycleInput, FinishedPlan
-from controllers.wanted import Wanted
 from facility.points import PointId
 from facility.site import SiteModel
 from facility.snapshot import Snapshot

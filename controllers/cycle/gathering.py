@@ -1,0 +1,64 @@
+"""Everything that is so in this cycle and may be worth an alarm."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from controllers import alarms
+from controllers.alarms.watch import write_conditions
+from controllers.base import Condition
+from controllers.cooling import LoopOutcome
+from controllers.cycle.overrides import in_force
+from controllers.cycle.plant import Plant
+from controllers.cycle.state import CycleInput, Memory
+from controllers.cycle.wanted import Wanted
+from controllers.gpu_caps import CapForce
+from controllers.headroom import Headroom
+from controllers.loads import RackLoads
+from facility.commands import Severity
+from facility.site import SiteModel
+
+
+def conditions(
+    site: SiteModel,
+    memory: Memory,
+    inputs: CycleInput,
+    plant: Plant,
+    loads: RackLoads,
+    headroom: Headroom,
+    force: CapForce,
+    outcomes: Sequence[LoopOutcome],
+    wanted: Wanted,
+) -> list[Condition]:
+    out = alarms.device_conditions(site, inputs.snapshot)
+    out += alarms.power_conditions(
+        site,
+        inputs.snapshot,
+        plant.losses,
+        headroom,
+        meter_w=loads.meter_w,
+        caps_term_w=loads.caps_term_w,
+        blind=loads.blind,
+    )
+    out += alarms.room_conditions(site, inputs.snapshot, memory.alarms.active)
+    foreign = [site.nodes[int(i)] for i in np.flatnonzero(force.foreign)]
+    out += write_conditions(inputs.acks, foreign)
+    for outcome in outcomes:
+        out += outcome.conditions
+    ended = set(memory.overrides) - {o.id for o in in_force(inputs.overrides, inputs.now_ms)}
+    for override in inputs.overrides:
+        if override.id in ended and override.until_ms <= inputs.now_ms:
+            text = f"{override.by}'s override of {override.point} has ended."
+            out.append(
+                Condition("override_expired", override.id, Severity.INFO, text, on_delay_s=0.0)
+            )
+    missing = wanted.shortfall
+    if missing is not None:
+        text = (
+            f"No caps fit: {missing.get('element')} lacks {missing.get('kw', 0.0):.1f} kW "
+            f"({missing.get('case')}). {missing.get('would_fix', '')}"
+        )
+        out.append(Condition("allocation_infeasible", "hall", Severity.CRITICAL, text, page=True))
+    return out

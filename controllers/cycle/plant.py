@@ -1,0 +1,88 @@
+"""What is believed of the power plant in this cycle: what is out, and what that forbids."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+
+from controllers.cycle.state import CycleInput, Memory
+from controllers.gpu_caps.force import BoolArray
+from controllers.losses import Losses, LossMemory, believe
+from facility.site import SiteModel
+from facility.topology import Topology
+
+
+class _BySite:
+    """Makes a site a cache key by identity."""
+
+    def __init__(self, site: SiteModel) -> None:
+        self.site = site
+
+    def __hash__(self) -> int:
+        return id(self.site)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _BySite) and other.site is self.site
+
+
+@lru_cache(maxsize=32)
+def _without(key: _BySite, out: tuple[str, ...]) -> Topology:
+    known = [name for name in out if name in key.site.topology.element_index]
+    return key.site.topology.without(known)
+
+
+@lru_cache(maxsize=32)
+def _paths(key: _BySite, out: tuple[str, ...]) -> BoolArray:
+    """bool[R, E]: elements that a rack loads in some case."""
+    topology = _without(key, out)
+    compiled = topology.compiled
+    pair = compiled.feed_pair[compiled.entry_feed]
+    used = np.zeros((len(topology.loads), len(topology.elements)), dtype=np.bool_)
+    used[compiled.pair_load[pair], compiled.entry_element] = True
+    return used[: len(topology.racks)]
+
+
+@dataclass(frozen=True, eq=False)
+class Plant:
+    """What is believed of the plant in this cycle.
+
+    Attributes:
+        out: elements in maintenance or lost.
+        holding: why only protection may move caps; "" if allocation is free.
+    """
+
+    topology: Topology
+    out: tuple[str, ...]
+    losses: Losses
+    memory: LossMemory
+    holding: str
+    resecure_ms: int | None
+
+
+def present_plant(site: SiteModel, memory: Memory, inputs: CycleInput) -> Plant:
+    key = _BySite(site)
+    declared = tuple(sorted(set(inputs.maintenance)))
+    losses, loss_memory = believe(site, _without(key, declared), inputs.snapshot, memory.losses)
+    wait = site.facility.power.resecure
+    held: list[str] = []
+    due: list[int] = []
+    for element in losses.lost:
+        if wait == "at once":
+            continue
+        if wait == "never":
+            held.append(element)
+            continue
+        at = loss_memory.since_ms[element] + round(float(wait) * 1000.0)
+        if inputs.now_ms < at:
+            held.append(element)
+            due.append(at)
+    holding = f"{', '.join(held)} lost: caps hold until N+1 is restored" if held else ""
+    out = tuple(sorted({*declared, *losses.lost}))
+    return Plant(_without(key, out), out, losses, loss_memory, holding, min(due) if due else None)
+
+
+def paths(site: SiteModel, out: tuple[str, ...]) -> BoolArray:
+    """bool[R, E]: elements that a rack loads in some case."""
+    return _paths(_BySite(site), out)
