@@ -1,0 +1,59 @@
+"""Device profiles: what a device is, as data in a closed vocabulary.
+
+A profile is one YAML file under drivers/profiles/. It holds no templates, expressions or code:
+every key is listed here, and each is implemented once. The same profile drives the real device
+(`drivers.device`) and, read backwards, the simulator that impersonates it (`drivers.sim`).
+The guide for authors is docs/profiles.md.
+"""
+
+from drivers.profile.places import (
+    REGISTERS,
+    ModbusWhere,
+    MqttWhere,
+    Oid,
+    SnmpWhere,
+    UnitSwitch,
+    Where,
+    quantity_of,
+    unit_factors,
+)
+from drivers.profile.points import PointEntry, Simulated, Sum, Write, wheres
+from drivers.profile.schema import (
+    WRITABLE_ANYWHERE,
+    Check,
+    Identity,
+    IdentitySource,
+    Match,
+    ModbusLimits,
+    PollClass,
+    Profile,
+    Quirk,
+    Table,
+)
+
+__all__ = [
+    "REGISTERS",
+    "WRITABLE_ANYWHERE",
+    "Check",
+    "Identity",
+    "IdentitySource",
+    "Match",
+    "ModbusLimits",
+    "ModbusWhere",
+    "MqttWhere",
+    "Oid",
+    "PointEntry",
+    "PollClass",
+    "Profile",
+    "Quirk",
+    "Simulated",
+    "SnmpWhere",
+    "Sum",
+    "Table",
+    "UnitSwitch",
+    "Where",
+    "Write",
+    "quantity_of",
+    "unit_factors",
+    "wheres",
+]

@@ -1,0 +1,195 @@
+"""Places in a device: where a value is, in the words of each protocol, and in which unit."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping
+from typing import Annotated, Literal
+
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+
+from facility.kinds import Kind
+from facility.units import UNITS, QuantityError, parse_quantity
+
+WireType = Literal["u16", "s16", "u32", "s32", "u64", "s64", "f32", "f64", "bit", "text"]
+Syntax = Literal["integer", "gauge32", "counter32", "counter64", "timeticks", "octets", "oid"]
+
+#: registers that a number of this type fills
+REGISTERS: Mapping[str, int] = {
+    "u16": 1,
+    "s16": 1,
+    "u32": 2,
+    "s32": 2,
+    "f32": 2,
+    "u64": 4,
+    "s64": 4,
+    "f64": 4,
+    "bit": 1,
+}
+
+
+def unit_factors(kind: Kind, unit: str) -> tuple[float, float]:
+    """Scale and offset from `unit` to the canonical unit of `kind`.
+
+    Raises:
+        ValueError: the unit does not measure this kind.
+    """
+    if unit == kind.unit:
+        return 1.0, 0.0
+    units = UNITS.get(kind.quantity or "", {})
+    if unit not in units:
+        known = ", ".join(dict.fromkeys((kind.unit, *units)))
+        raise ValueError(f"{unit!r} is no unit of {kind.name}; write one of: {known}")
+    return units[unit]
+
+
+def quantity_of(text: str, kind: Kind) -> float:
+    """Read "25 degC" or "1500 rpm" as a number in the canonical unit of `kind`.
+
+    Raises:
+        ValueError: no number with a unit of that kind.
+    """
+    number, _, unit = text.strip().partition(" ")
+    try:
+        value = float(number)
+    except ValueError:
+        raise ValueError(f"{text!r} is not a number with a unit") from None
+    scale, offset = unit_factors(kind, unit.strip())
+    value = value * scale + offset
+    if not math.isfinite(value):
+        raise ValueError(f"{text!r} is not finite")
+    return value
+
+
+def _duration(text: object) -> float:
+    try:
+        return parse_quantity(text, "time")
+    except QuantityError as error:
+        raise ValueError(str(error)) from None
+
+
+def _oid(text: object) -> tuple[int, ...]:
+    if isinstance(text, tuple):
+        return text
+    if not isinstance(text, str) or not re.fullmatch(r"\d+(\.\d+)+", text):
+        raise ValueError(f"{text!r} is not an OID such as 1.3.6.1.2.1.1.1.0")
+    arcs = tuple(int(arc) for arc in text.split("."))
+    if max(arcs) >= 2**32 or len(arcs) > 128:
+        raise ValueError(f"{text!r} has an arc of more than 32 bits or more than 128 arcs")
+    return arcs
+
+
+def _part(text: str) -> str:
+    if not re.fullmatch(r"[a-z][a-z_]*(\.(\*|[a-z0-9\-]+))?", text):
+        raise ValueError(f"{text!r} is no part such as total, phase.1 or phase.*")
+    return text
+
+
+DurationS = Annotated[float, BeforeValidator(_duration), Field(gt=0.0)]
+DelayS = Annotated[float, BeforeValidator(_duration), Field(ge=0.0)]
+Oid = Annotated[tuple[int, ...], BeforeValidator(_oid)]
+Part = Annotated[str, AfterValidator(_part)]
+Index = tuple[int | Literal["row"], ...]
+
+
+class Strict(BaseModel):
+    """Frozen, unknown keys refused."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+
+class ModbusWhere(Strict):
+    """A number in the registers or bits of a Modbus device.
+
+    Attributes:
+        address: as on the wire, from 0 (a manual's "40101" is holding register 100).
+        stride: registers from one row of the point's table to the next.
+        bit: which bit of the register (0 is the least), for type `bit` in registers.
+        word_order: `big` is ABCD, the standard; `little` puts the least word first (CDAB).
+        byte_order: `little` swaps the bytes within each register.
+        length: registers of a text.
+    """
+
+    function: Literal["holding", "input", "coil", "discrete"] = "holding"
+    address: Annotated[int, Field(ge=0, le=65535)]
+    type: WireType = "u16"
+    word_order: Literal["big", "little"] = "big"
+    byte_order: Literal["big", "little"] = "big"
+    bit: Annotated[int, Field(ge=0, le=15)] | None = None
+    length: Annotated[int, Field(ge=1, le=64)] | None = None
+    stride: Annotated[int, Field(ge=1)] | None = None
+
+    @model_validator(mode="after")
+    def _shape(self) -> ModbusWhere:
+        in_bits = self.function in ("coil", "discrete")
+        if in_bits and (self.type != "bit" or self.bit is not None):
+            raise ValueError("coils and discrete inputs hold `type: bit` and need no `bit`")
+        if not in_bits and (self.type == "bit") != (self.bit is not None):
+            raise ValueError("`type: bit` in a register needs `bit`, and only it does")
+        if (self.type == "text") != (self.length is not None):
+            raise ValueError("`type: text` needs `length` in registers, and only it does")
+        if self.address + self.count > 65536:
+            raise ValueError("reaches past register 65535")
+        return self
+
+    @property
+    def count(self) -> int:
+        """Registers or bits it fills."""
+        return self.length if self.length is not None else REGISTERS[self.type]
+
+
+class SnmpWhere(Strict):
+    """A variable of an SNMP agent.
+
+    Attributes:
+        oid: the whole name of a scalar, or the column of a table when `index` is given.
+        index: arcs after the column; the word `row` stands for the row's number.
+        syntax: the ASN.1 type that the agent sends; reading accepts any, the simulator and
+            writes send this one.
+    """
+
+    oid: Oid
+    index: Index = ()
+    syntax: Syntax = "integer"
+
+
+class MqttWhere(Strict):
+    """A value in a message.
+
+    Attributes:
+        topic: below the device's own topic; empty for that topic itself.
+        path: keys and positions into the JSON payload; the word `row` stands for the row's
+            number in an object and for its place from 0 in an array; empty for a plain payload.
+        time: path of the source time (UTC ms) in the same message, if it carries one.
+    """
+
+    topic: str = ""
+    path: tuple[str | int, ...] = ()
+    time: tuple[str, ...] = ()
+
+
+class Where(Strict):
+    """Where a value is; exactly one of the protocols."""
+
+    modbus: ModbusWhere | None = None
+    snmp: SnmpWhere | None = None
+    mqtt: MqttWhere | None = None
+
+    @model_validator(mode="after")
+    def _one(self) -> Where:
+        if sum(w is not None for w in (self.modbus, self.snmp, self.mqtt)) != 1:
+            raise ValueError("name exactly one of modbus, snmp, mqtt")
+        return self
+
+    @property
+    def protocol(self) -> str:
+        """Which of the protocols it names."""
+        return next(p for p in ("modbus", "snmp", "mqtt") if getattr(self, p) is not None)
+
+
+class UnitSwitch(Strict):
+    """A unit that people can change on the device: where it says which, and what the codes mean."""
+
+    at: Where
+    codes: Mapping[int, str] = Field(min_length=1)

@@ -1,0 +1,157 @@
+"""The shape of a device profile: what a device is, as data in a closed vocabulary."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Literal
+
+from pydantic import Field, model_validator
+
+from drivers.profile.places import DurationS, Oid, SnmpWhere, Strict, Where
+from drivers.profile.points import PointEntry, Sum, wheres
+
+Verified = Literal["document", "capture", "sim", "bench", "field"]
+#: Levels of proof that allow writing to any address; `sim` allows it on loopback only.
+WRITABLE_ANYWHERE: frozenset[str] = frozenset({"bench", "field"})
+
+Quirk = Literal[
+    "close_after_each",  # Modbus: the device hangs up after an answer, or wants us to
+    "pause_after_connect",  # Modbus: requests in the first second after connecting are ignored
+    "pause_between_requests",  # Modbus: a request less than 50 ms after an answer is ignored
+    "no_getbulk",  # SNMP: walk with GETNEXT
+]
+Check = Literal[
+    "apparent power = voltage x current",
+    "active power within voltage x current",
+    "heat = flow x temperature difference",
+]
+
+
+class Table(Strict):
+    """Rows of like things: phases, outlets, pumps.
+
+    Attributes:
+        rows: how many there are unless the facility file (or a walk) says otherwise.
+        first: number of the first row.
+        most: rows beyond this are not believed.
+        walk: SNMP column whose rows tell which exist, with the shape of its index.
+    """
+
+    rows: Annotated[int, Field(ge=0, le=512)]
+    first: Annotated[int, Field(ge=0, le=1)] = 1
+    most: Annotated[int, Field(ge=1, le=512)] = 64
+    walk: SnmpWhere | None = None
+
+
+class IdentitySource(Strict):
+    """One way to learn a text: fixed, or read and cut between two markers."""
+
+    text: str | None = None
+    at: Where | None = None
+    after: str | None = None
+    until: str | None = None
+
+    @model_validator(mode="after")
+    def _one(self) -> IdentitySource:
+        if (self.text is None) == (self.at is None):
+            raise ValueError("name exactly one of text, at")
+        return self
+
+
+class Identity(Strict):
+    """Who the device says it is; the first source that yields a text counts."""
+
+    vendor: tuple[IdentitySource, ...] = ()
+    model: tuple[IdentitySource, ...] = ()
+    firmware: tuple[IdentitySource, ...] = ()
+    serial: tuple[IdentitySource, ...] = ()
+
+
+class Match(Strict):
+    """How `poll --profile auto` knows the device: sysObjectID equal to or below one of these."""
+
+    sys_object_ids: tuple[Oid, ...] = ()
+
+
+class PollClass(Strict):
+    """How often its points are read, and when a value is too old to be believed."""
+
+    period: DurationS
+    stale_after: DurationS
+
+    @model_validator(mode="after")
+    def _order(self) -> PollClass:
+        if self.stale_after < 2.0 * self.period:
+            raise ValueError("stale_after must be at least two periods")
+        return self
+
+
+class ModbusLimits(Strict):
+    """How much one request may ask for.
+
+    Attributes:
+        max_block: registers a request.
+        max_hole: unused registers that may be read along to save a request.
+    """
+
+    max_block: Annotated[int, Field(ge=1, le=125)] = 100
+    max_hole: Annotated[int, Field(ge=0, le=100)] = 16
+
+
+class Profile(Strict):
+    """One kind of device.
+
+    Attributes:
+        profile: its name; also the file's path below drivers/profiles.
+        sums: points that are added up from the rows of a table.
+        source: where the register map or MIB comes from.
+        verified: how sure we are; see `WRITABLE_ANYWHERE`.
+    """
+
+    profile: str
+    title: str
+    source: str
+    protocol: Literal["modbus", "snmp", "mqtt"]
+    verified: Verified
+    match: Match = Field(default_factory=Match)
+    identity: Identity = Field(default_factory=Identity)
+    classes: Mapping[str, PollClass] = Field(min_length=1)
+    tables: Mapping[str, Table] = Field(default_factory=dict)
+    points: tuple[PointEntry, ...] = Field(min_length=1)
+    sums: tuple[Sum, ...] = ()
+    checks: tuple[Check, ...] = ()
+    quirks: tuple[Quirk, ...] = ()
+    modbus: ModbusLimits = Field(default_factory=ModbusLimits)
+
+    @model_validator(mode="after")
+    def _consistent(self) -> Profile:
+        seen: set[tuple[str, str]] = set()
+        for entry in self.points:
+            name = f"{entry.part}:{entry.kind}"
+            if (entry.part, entry.kind) in seen:
+                raise ValueError(f"{name} stands twice")
+            seen.add((entry.part, entry.kind))
+            if entry.poll not in self.classes:
+                raise ValueError(f"{name}: no poll class {entry.poll!r}")
+            if entry.table is not None and entry.table not in self.tables:
+                raise ValueError(f"{name}: no table {entry.table!r}")
+            for where in wheres(entry):
+                if where.protocol != self.protocol:
+                    raise ValueError(f"{name}: {where.protocol} in a {self.protocol} profile")
+            if entry.write is not None and self.verified in ("document", "capture"):
+                raise ValueError(
+                    f"{name}: writing needs `verified: bench` or `field` (or `sim` for loopback)"
+                )
+        for total in self.sums:
+            name = f"{total.part}:{total.kind}"
+            if (total.part, total.kind) in seen:
+                raise ValueError(f"{name} stands twice")
+            seen.add((total.part, total.kind))
+            if self.summed(total) is None:
+                raise ValueError(f"{name}: no points {total.of}.*:{total.kind} to add up")
+        return self
+
+    def summed(self, total: Sum) -> PointEntry | None:
+        """The entry whose rows add up to a sum."""
+        wanted = (f"{total.of}.*", total.kind)
+        return next((e for e in self.points if (e.part, e.kind) == wanted), None)
