@@ -166,9 +166,14 @@ class Feed:
         self._alarms: dict[str, AlarmEvent] = {}
 
     @property
+    def listeners(self) -> int:
+        """How many listen now."""
+        return len(self._listeners)
+
+    @property
     def has_room(self) -> bool:
         """Whether one more may listen."""
-        return len(self._listeners) < self._limit
+        return self.listeners < self._limit
 
     def remember(self, alarms: Iterable[AlarmEvent]) -> None:
         """Take over alarms that stood before this process started, or changed since."""

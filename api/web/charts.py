@@ -21,14 +21,12 @@ class Spark:
     Attributes:
         paths: one SVG path per run of known values.
         dots: lone values (a run of one), as (x, y).
-        last: position of the newest value if it is known.
         low, high, first_ms, last_ms: what the axes span; None when nothing is known.
     """
 
     title: str
     paths: tuple[str, ...]
     dots: tuple[tuple[float, float], ...]
-    last: tuple[float, float] | None
     low: float | None
     high: float | None
     first_ms: int | None
@@ -47,7 +45,7 @@ def spark(title: str, series: Sequence[tuple[int, float | None]], least_span: fl
     """
     known = [value for _, value in series if value is not None]
     if not known:
-        return Spark(title, (), (), None, None, None, None, None)
+        return Spark(title, (), (), None, None, None, None)
     low, high = min(known), max(known)
     middle, span = (low + high) / 2.0, max(high - low, least_span)
     first_ms, last_ms = series[0][0], series[-1][0]
@@ -66,5 +64,4 @@ def spark(title: str, series: Sequence[tuple[int, float | None]], least_span: fl
             runs[-1].append(place(at_ms, value))
     paths = tuple("M" + "L".join(f"{x:g} {y:g}" for x, y in run) for run in runs if len(run) > 1)
     dots = tuple(run[0] for run in runs if len(run) == 1)
-    last = runs[-1][-1] if runs[-1] else None
-    return Spark(title, paths, dots, last, low, high, first_ms, last_ms)
+    return Spark(title, paths, dots, low, high, first_ms, last_ms)
