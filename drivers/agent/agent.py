@@ -146,7 +146,7 @@ class Agent:
         saved = self._state.load()
         if saved is not None:
             standing = saved.standing
-            if standing.fallback_w is None:
+            if standing.fallback_w is None or self._settings.fallback_w != saved.configured_w:
                 standing = replace(standing, fallback_w=self._settings.fallback_w)
             self._standing = standing
             self._prior_w = dict(saved.prior_w)
@@ -317,7 +317,8 @@ class Agent:
             self._boards = (*found, *gone)
 
     async def _save(self) -> None:
-        saved = Saved(self._settings.boot_id, self._standing, dict(self._prior_w))
+        settings, prior_w = self._settings, dict(self._prior_w)
+        saved = Saved(settings.boot_id, self._standing, prior_w, settings.fallback_w)
         self._unsaved = not await self._state.save(saved)
 
     def _status(

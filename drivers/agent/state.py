@@ -34,11 +34,14 @@ class Saved:
         boot_id: of the machine's boot in which this was saved.
         standing: of the lease machine; moments of the monotonic clock in it mean nothing later.
         prior_w: GPU UUID -> limit found before the first write, W.
+        configured_w: fallback of agent.yaml at the time; another one now replaces what a
+            controller named.
     """
 
     boot_id: str
     standing: Standing = field(default_factory=Standing)
     prior_w: Mapping[str, float] = field(default_factory=dict)
+    configured_w: float | None = None
 
 
 class CapState(Protocol):
@@ -130,6 +133,7 @@ def _encode(saved: Saved) -> bytes:
         "commanded_w": standing.commanded_w,
         "released": standing.released,
         "prior_w": dict(saved.prior_w),
+        "configured_w": saved.configured_w,
     }
     return (json.dumps(body, indent=1, allow_nan=False) + "\n").encode()
 
@@ -162,4 +166,4 @@ def _decode(payload: bytes) -> Saved:
         commanded_w=number_or_none(raw.get("commanded_w")),
         released=raw.get("released") is True,
     )
-    return Saved(boot_id, standing, known_w)
+    return Saved(boot_id, standing, known_w, number_or_none(raw.get("configured_w")))

@@ -144,6 +144,13 @@ def open_sockets() -> int:
         return 0
 
 
+class Hasty(random.Random):
+    """No pause between attempts."""
+
+    def uniform(self, a: float, b: float) -> float:
+        return 0.001
+
+
 async def test_refused_logins_leave_no_socket_behind() -> None:
     refused = 0
     heard: list[bytes] = []
@@ -158,10 +165,6 @@ async def test_refused_logins_leave_no_socket_behind() -> None:
 
     server = await asyncio.start_server(refuse, "127.0.0.1", 0)
     port = server.sockets[0].getsockname()[1]
-
-    class Hasty(random.Random):
-        def uniform(self, a: float, b: float) -> float:
-            return 0.001
 
     bus = MqttBus(
         f"mqtt://127.0.0.1:{port}",
@@ -178,6 +181,30 @@ async def test_refused_logins_leave_no_socket_behind() -> None:
     assert open_sockets() <= before + 3
     assert b"\x00\x01u\x00\x05wrong" in heard[0]  # user and password, MQTT 3.1.1 section 3.1.3
     assert not bus.connected
+    await bus.close()
+    server.close()
+
+
+async def test_brokers_that_never_answer_leave_no_socket_behind(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("drivers.mqtt.CONNECT_S", 0.05)
+    tried = 0
+
+    async def ignore(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        nonlocal tried
+        tried += 1
+        await reader.read()
+        writer.close()
+
+    server = await asyncio.start_server(ignore, "127.0.0.1", 0)
+    port = server.sockets[0].getsockname()[1]
+    bus = MqttBus(f"mqtt://127.0.0.1:{port}", name="a", clock=SystemClock(), rng=Hasty(1))
+    await bus.start()
+    await until(lambda: tried >= 3)
+    before = open_sockets()
+    await until(lambda: tried >= 15)
+    assert open_sockets() <= before + 4
     await bus.close()
     server.close()
 

@@ -305,6 +305,20 @@ def test_a_reboot_starts_at_the_fallback_the_controller_last_named() -> None:
     in_virtual_time(work)
 
 
+def test_a_fallback_changed_in_the_file_replaces_what_a_controller_named() -> None:
+    async def work() -> None:
+        gpus = Gpus.of(2)
+        rig = await Rig.start(gpus)
+        rig.device.set_fallback(320.0)
+        await rig.device.renew("c1", 1)
+        await asyncio.sleep(0.1)
+        await rig.kill()
+        await rig.boot(boot_id="boot-2", fallback_w=280.0)
+        assert gpus.limits == [280.0, 280.0]
+
+    in_virtual_time(work)
+
+
 def test_release_restores_the_prior_limits_by_uuid_after_indexes_moved() -> None:
     async def work() -> None:
         gpus = Gpus.of(2)
