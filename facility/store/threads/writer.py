@@ -15,7 +15,7 @@ from facility.store.threads.inbox import Inbox, Job
 
 #: A scan waits at most this long for company; with the time of one transaction it stays below
 #: the second that kill -9 may cost.
-FLUSH_AFTER_S: Final = 0.5
+FLUSH_AFTER_S: Final = 0.4
 
 
 class Writer:

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from facility.points import BAD_TIMEOUT, Flaw, Grade, PointId, quality
 from facility.store import HistoryLimit, Store, open_store
 from facility.store.rows import history as rows
+from facility.store.threads.writer import FLUSH_AFTER_S
 from tests.facility.store.plant import START_MS, SteppedClock, layout, scan
 
 SUSPECT = quality(Grade.SUSPECT, Flaw.IMPLAUSIBLE)
@@ -130,10 +131,10 @@ def test_a_device_whose_clock_is_out_of_the_world_is_filed_under_our_time(store:
     assert len(store.history(POINT, START_MS - 4_000_000, START_MS).result()) == 1
 
 
-def test_scans_wait_at_most_half_a_second_for_company(store: Store, clock: SteppedClock) -> None:
+def test_scans_wait_for_company_but_not_long(store: Store, clock: SteppedClock) -> None:
     put(store, 0, 1.0)
     assert store.stats().queued_scans == 1
-    clock.step(0.4)
+    clock.step(FLUSH_AFTER_S - 0.1)
     put(store, 1, 1.0)
     assert store.stats().queued_scans == 2
     clock.step(0.1)
