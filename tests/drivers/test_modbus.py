@@ -356,3 +356,90 @@ async def test_a_sim_profile_is_not_written_to_a_network_address() -> None:
     ack = await box.write(command("loop", "supply_setpoint", 40.0))
     assert ack.outcome is Outcome.REJECTED
     assert transport.requests == 0
+
+
+FRAMES = {
+    "another transaction": lambda t, u: struct.pack(">HHHB", t + 1, 0, 5, u) + bytes((3, 2, 0, 9)),
+    "another unit": lambda t, u: struct.pack(">HHHB", t, 0, 5, u + 1) + bytes((3, 2, 0, 9)),
+    "another protocol": lambda t, u: struct.pack(">HHHB", t, 7, 5, u) + bytes((3, 2, 0, 9)),
+    "cut off": lambda t, u: struct.pack(">HHHB", t, 0, 5, u) + bytes((3, 2)),
+    "a length that lies": lambda t, u: struct.pack(">HHHB", t, 0, 5, u) + bytes((3, 200, 0, 9)),
+    "noise": lambda _t, _u: bytes(range(40, 80)),
+    "a hang-up": lambda _t, _u: b"",
+}
+
+
+@pytest.mark.parametrize("name", list(FRAMES))
+async def test_a_frame_that_is_no_answer_never_becomes_a_number(name: str) -> None:
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            transaction, _, length, unit = struct.unpack(">HHHB", await reader.readexactly(7))
+            await reader.readexactly(length - 1)
+            writer.write(FRAMES[name](transaction, unit))
+            await writer.drain()
+        except (asyncio.IncompleteReadError, ConnectionError, asyncio.CancelledError):
+            return
+        finally:
+            writer.close()
+
+    server = await asyncio.start_server(serve, "127.0.0.1", 0)
+    port = server.sockets[0].getsockname()[1]
+    binding = registers(0)
+    address = Address("modbus", "127.0.0.1", port)
+    transport = ModbusTransport(address, links(), binding.profile.modbus)
+    transport._link._timeout_s = 0.2
+    box = ProfiledDevice(binding, transport, SystemClock())
+    scan = await box.read(box.layouts[0])
+    assert scan.values[0] != scan.values[0]
+    assert flaws(scan)[0] in (Flaw.TIMEOUT, Flaw.UNDECODABLE)
+    await box.close()
+    server.close()
+
+
+async def test_a_device_that_hangs_up_after_each_answer_is_read_without_a_storm() -> None:
+    async with raw_server(echo_addresses) as (port, _seen):
+        box = device(registers(3, quirks=["close_after_each"]), port)
+        for _ in range(3):
+            assert flaws(await box.read(box.layouts[0])) == [Flaw.NONE]
+        assert box.transport._link.connects == 3
+        await box.close()
+
+
+async def test_a_device_that_needs_a_pause_between_requests_gets_it() -> None:
+    clock, last = SystemClock(), [float("-inf")]
+
+    def impatient(pdu: bytes, transaction: int) -> bytes | None:
+        now_s = clock.monotonic_s()
+        early, last[0] = now_s - last[0] < 0.05, now_s
+        return None if early else echo_addresses(pdu, transaction)
+
+    async with raw_server(impatient) as (port, seen):
+        quirks = ["pause_between_requests"]
+        box = device(registers(3, 500, modbus={"max_hole": 0}, quirks=quirks), port)
+        for _ in range(2):
+            assert flaws(await box.read(box.layouts[0])) == [Flaw.NONE, Flaw.NONE]
+        assert len(seen) == 4
+        await box.close()
+
+
+async def test_a_device_that_ignores_its_first_second_is_waited_for() -> None:
+    clock, opened = SystemClock(), []
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        opened.append(clock.monotonic_s())
+        try:
+            while True:
+                transaction, _, length, unit = struct.unpack(">HHHB", await reader.readexactly(7))
+                reply = echo_addresses(await reader.readexactly(length - 1), transaction)
+                if clock.monotonic_s() - opened[-1] > 1.0:
+                    writer.write(struct.pack(">HHHB", transaction, 0, len(reply) + 1, unit) + reply)
+        except (asyncio.IncompleteReadError, ConnectionError, asyncio.CancelledError):
+            writer.close()
+
+    server = await asyncio.start_server(serve, "127.0.0.1", 0)
+    port = server.sockets[0].getsockname()[1]
+    box = device(registers(3, quirks=["pause_after_connect"]), port)
+    assert flaws(await box.read(box.layouts[0])) == [Flaw.NONE]
+    assert len(opened) == 1
+    await box.close()
+    server.close()
