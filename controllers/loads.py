@@ -28,6 +28,11 @@ BUCKET_S = 30.0
 SPLIT_TAU_S = 60.0
 #: Meters missing under an element from which on it counts as blind.
 BLIND_SHARE = 0.2
+#: Feed meters are not read at one instant: when a load moves between feeds, their sum counts it
+#: twice until each has been read again. Only what the sum keeps up over so many parts of the
+#: meters' staleness limit, each a fifth of it, is a peak.
+SETTLE_BUCKETS = 3
+SETTLE_SHARE = 0.2
 #: A split of less than this is noise.
 LEAST_W = 50.0
 
@@ -37,12 +42,14 @@ class LoadsMemory:
     """What is remembered of loads.
 
     Attributes:
-        peaks: of the metered power of each load, 5 min.
+        sums: of the metered power of each load, since every feed meter was read anew.
+        peaks: of the metered power that has settled, 5 min.
         held_w: float64[L], last known 5-min peak; NaN: never metered.
         split: float64[F], smoothed measured share of each feed; NaN: never measured.
         at_s: monotonic time of the last look.
     """
 
+    sums: Extremes
     peaks: Extremes
     held_w: FloatArray
     split: FloatArray
@@ -52,8 +59,9 @@ class LoadsMemory:
     def empty(cls, site: SiteModel) -> LoadsMemory:
         """Nothing seen yet."""
         loads, feeds = len(site.topology.loads), len(site.topology.feeds)
-        nothing = Extremes.empty(PEAK_BUCKETS, loads)
-        return cls(nothing, np.full(loads, np.nan), np.full(feeds, np.nan))
+        sums = Extremes.empty(SETTLE_BUCKETS, loads)
+        peaks = Extremes.empty(PEAK_BUCKETS, loads)
+        return cls(sums, peaks, np.full(loads, np.nan), np.full(feeds, np.nan))
 
 
 @dataclass(frozen=True, eq=False)
@@ -112,8 +120,10 @@ def rack_loads(
     loads, racks = len(topology.loads), len(topology.racks)
     feed_w = snapshot.usable(site.feed_meter)
     metered = _sum_of_feeds(topology, feed_w)
-    peaks = memory.peaks.take(metered, snapshot.now_s, BUCKET_S, least=False)
     known = ~np.isnan(metered)
+    sums = memory.sums.take(metered, snapshot.now_s, _settle_s(site), least=True)
+    settled = np.where(known, sums.least(), np.nan)
+    peaks = memory.peaks.take(settled, snapshot.now_s, BUCKET_S, least=False)
     held = np.where(known, peaks.greatest(), memory.held_w)
     split, smooth = _split(site, feed_w, metered, snapshot.now_s, memory)
     caps_term = caps_term_w(site, in_force_w)
@@ -134,7 +144,7 @@ def rack_loads(
         estimate_w=np.where(np.isnan(meter), estimate, meter),
         blind=_blind(site, good),
         untrusted_elements=_untrusted(site, snapshot, good),
-        memory=LoadsMemory(peaks, held, smooth, snapshot.now_s),
+        memory=LoadsMemory(sums, peaks, held, smooth, snapshot.now_s),
     )
 
 
@@ -153,6 +163,14 @@ def caps_term_w(site: SiteModel, caps_w: FloatArray) -> FloatArray:
 def _sum_of_feeds(topology: Topology, feed_w: FloatArray) -> FloatArray:
     """float64[L]: sum over a load's feeds; NaN unless every feed has a reading."""
     return np.bincount(topology.feed_load, feed_w, len(topology.loads)).astype(np.float64)
+
+
+def _settle_s(site: SiteModel) -> float:
+    """Width of a bucket in which the slowest feed meter may not have been read again, s."""
+    meters = site.feed_meter[site.feed_meter >= 0]
+    if len(meters) == 0:
+        return 1.0
+    return float(SETTLE_SHARE * site.table.stale_after_s[meters].max())
 
 
 def _split(

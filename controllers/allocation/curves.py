@@ -65,10 +65,10 @@ class Curves:
         return self.gain * self.served(cap_w)
 
     def slope(self, cap_w: FloatArray) -> FloatArray:
-        """float64[N]: worth per watt of cap, 0 at and below C0 and where demand is met."""
+        """float64[N]: worth of one more watt of cap, 0 below C0 and where demand is met."""
         x = np.maximum(cap_w - self.c0, 0.0) / self.k
         raw = self.tm / self.k * _power_of_one_plus(x, self.n, -(self.n + 1.0) / self.n)
-        lives = (cap_w > self.c0) & (self.tokens(cap_w) < self.demand)
+        lives = (cap_w >= self.c0) & (self.tokens(cap_w) < self.demand)
         return np.asarray(np.where(lives, self.gain * raw, 0.0))
 
     def bend(self, cap_w: FloatArray) -> FloatArray:

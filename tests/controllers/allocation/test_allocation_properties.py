@@ -144,7 +144,10 @@ def test_no_feasible_caps_earn_more(hall: Hall, policy: str) -> None:
     for name in names:
         node, cap = hall.nodes[name], plan.caps_w[name]
         up = (worth(node, cap + 1e-5) - worth(node, cap - 1e-5)) / 2e-5
-        gradient.append(up - price[node.rack] * FACTOR * node.gpus)
+        net = up - price[node.rack] * FACTOR * node.gpus
+        if tokens(node, cap) >= (1.0 - 2e-6) * tokens(node, node.max_cap):
+            net = min(net, 0.0)  # watts that buy less than a millionth are not wanted
+        gradient.append(net)
     a, b = [], []
     for weights, room in hall.rows():
         if any(weights.values()):
