@@ -132,6 +132,7 @@ class _Signs:
     element_alive: BoolArray
     element_nothing: BoolArray
     element_mute: BoolArray
+    element_says_so: BoolArray
     feed_alive: BoolArray
     feed_nothing: BoolArray
     feed_mute: BoolArray
@@ -153,6 +154,7 @@ def _signs(site: SiteModel, snapshot: Snapshot) -> _Signs:
         alive,
         has_element & (zero | says_none),
         has_element & np.isnan(element_w) & ~says_none,
+        np.asarray(says_none),
         feed_alive,
         has_feed & feed_zero,
         has_feed & np.isnan(feed_w),
@@ -262,8 +264,7 @@ def _evidence(
         found.append("the other feeds of its racks took over")
     if own and not print_.feeds.any() and _siblings_took_over(site, element, signs, usual):
         found.append("its siblings took over its load")
-    state = site.element_state[index]
-    if zero[index] and state >= 0 and signs.element_nothing[index]:
+    if signs.element_says_so[index] and not np.isnan(signs.element_w[index]):
         found.append("it says that it gives no output")
     explained = int(zero.sum() + mute.sum() + counted)
     return found, explained
@@ -308,8 +309,7 @@ def believe(
         else:
             suspected.append(element)
     for element in list(since):
-        if element in scored:
-            gone.pop(element, None)
+        if element in best:
             continue
         gone.setdefault(element, now_s)
         if now_s - gone[element] >= RETURN_S and not _blind(site, signs):

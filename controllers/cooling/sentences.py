@@ -19,14 +19,17 @@ from facility.snapshot import Snapshot
 POWER_OFF_K = 4.0
 
 
-def _pumps_lost(loop: LoopModel, snapshot: Snapshot) -> list[tuple[str, int]]:
-    """(CDU, pump number from 1) of pumps that failed, or that stand while their CDU is read."""
+def _pumps_lost(loop: LoopModel, snapshot: Snapshot) -> dict[str, list[int]]:
+    """CDU -> pumps (from 1) that failed, or that are said to run and do not turn."""
     if not loop.pump_state.size:
-        return []
+        return {}
     states, turns = snapshot.good(loop.pump_state), snapshot.good(loop.pump_rotation)
     with np.errstate(invalid="ignore"):
         bad = (states == FAILED) | ((states == RUNNING) & (turns <= 0.0))
-    return [(loop.cdus[int(c)], int(p) + 1) for c, p in np.argwhere(bad)]
+    found: dict[str, list[int]] = {}
+    for cdu, pump in np.argwhere(bad).tolist():
+        found.setdefault(loop.cdus[cdu], []).append(pump + 1)
+    return found
 
 
 def conditions(
@@ -89,17 +92,34 @@ def conditions(
                 f"({memory.written_c or 0.0:.1f} °C). Somebody else writes it; it is left alone.",
             )
         )
-    for cdu, pump in _pumps_lost(loop, snapshot):
+    for cdu, pumps in _pumps_lost(loop, snapshot).items():
         feed = loop.config.cdus.get(cdu, cdu)
+        which = f"pump {pumps[0]} stands" if len(pumps) == 1 else "all its pumps stand"
+        if 1 < len(pumps) < loop.pump_state.shape[1]:
+            which = f"pumps {', '.join(map(str, pumps))} stand"
         out.append(
             Condition(
                 "pump_lost",
-                f"{cdu}.pump.{pump}",
+                cdu,
                 critical,
-                f"{cdu}: pump {pump} stands. Caps are safe at the flow left; repair it before the "
-                "next one fails.",
+                f"{cdu}: {which}. Caps are safe at the flow left; repair it before the next one "
+                "fails.",
                 page=True,
                 about=(cdu, feed),
+                numbers={"pumps_standing": float(len(pumps))},
+            )
+        )
+    target, high = memory.target_c, bounds.high_c
+    if target is not None and high is not None and not conflict and target >= high - 1e-6:
+        out.append(
+            Condition(
+                "heat_rejection_short",
+                loop.name,
+                warning,
+                f"{loop.name}: the cheapest supply temperature lies above what the chips bear "
+                f"({high:.1f} °C): too warm outside for free cooling, expect more fan or chiller "
+                "power.",
+                numbers={"target_c": target, "high_c": high},
             )
         )
     if flow_why:

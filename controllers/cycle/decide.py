@@ -36,6 +36,8 @@ from facility.site import SiteModel
 
 #: A meter shows a lower cap within this time.
 SETTLE_S: Final = 5.0
+#: How long a controller that starts waits for the first word of every node.
+GATHER_S: Final = 10.0
 
 __all__ = ["CycleInput", "FinishedPlan", "Memory", "PlanRequest", "decide"]
 
@@ -105,7 +107,18 @@ def decide(
     cap_leases = cap_overrides(site, leases)
     fixed = _fixed(site, inputs, force, cap_leases)
     wanted, refused = _want(site, memory, inputs, plant, loads, force, merged, fixed, cap_leases)
-    frozen = _frozen(inputs, memory, plant)
+    started_s = now_s if memory.started_s is None else memory.started_s
+    frozen = _frozen(inputs, plant)
+    if now_s - started_s < GATHER_S and bool(np.isnan(cap_memory.readback_w).any()):
+        # A controller that has just started knows too little to move what runs well.
+        urgent = merged.to_min | merged.to_floor
+        wanted = replace(
+            wanted,
+            desired_w=np.where(urgent, wanted.desired_w, force.in_force_w),
+            protect=urgent,
+            shortfall=None,
+        )
+        frozen = "just started: not every node has been heard yet"
     untrusted = np.isin(
         np.array(plant.topology.elements), np.array(sorted(loads.untrusted_elements), dtype=str)
     )
@@ -175,6 +188,7 @@ def decide(
         epoch=inputs.epoch if inputs.epoch is not None else memory.epoch,
         overrides=tuple(o.id for o in leases),
         last=last,
+        started_s=started_s,
         meter_bounds=tuple(bool(b) for b in _meter_bounds(site, memory, loads)),
     )
     facts = facts_of(
@@ -307,7 +321,7 @@ def _want(
     return replace(wanted, desired_w=desired, protect=protect, high_w=high), refused
 
 
-def _frozen(inputs: CycleInput, memory: Memory, plant: Plant) -> str:
+def _frozen(inputs: CycleInput, plant: Plant) -> str:
     """Why no cap at all may rise in this cycle."""
     if inputs.epoch is None:
         return "no lease is held: lowering only"

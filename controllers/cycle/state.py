@@ -140,6 +140,7 @@ class Memory:
         overrides: ids in force in the cycle before, to notice those that ended.
         last: the last command and when (UTC ms), for people.
         meter_bounds: per node, whether its rack's meter bounds what it draws.
+        started_s: monotonic time of the first cycle.
     """
 
     caps: CapMemory
@@ -156,6 +157,7 @@ class Memory:
     overrides: tuple[str, ...] = ()
     last: tuple[str, int] | None = None
     meter_bounds: tuple[bool, ...] = ()
+    started_s: float | None = None
 
     def meter_bounds_of(self, site: SiteModel) -> npt.NDArray[np.bool_]:
         """bool[N]: the rack's meter showed last cycle that a silent node keeps its caps."""
