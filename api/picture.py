@@ -8,8 +8,8 @@ plant does not give: never 0.
 from __future__ import annotations
 
 import math
-from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
@@ -142,45 +142,56 @@ def scopes(hall: Hall) -> tuple[str, ...]:
     )
 
 
-def _value(snapshot: Snapshot | None, point: PointId) -> float | None:
-    reading = snapshot.reading(point) if snapshot is not None else None
-    return reading.value if reading is not None else None
+def _known(snapshot: Snapshot | None, points: Iterable[PointId]) -> list[float]:
+    """The values that there are now."""
+    if snapshot is None:
+        return []
+    readings = (snapshot.reading(point) for point in points)
+    return [r.value for r in readings if r is not None and r.value is not None]
 
 
-def _metered(hall: Hall, snapshot: Snapshot | None, rack: str) -> tuple[float | None, str]:
-    total, meters = 0.0, 0
-    for device, config in hall.facility.devices.items():
-        point = PointId(device, "total", "active_power")
-        if config.measures.rack != rack or point not in hall.table.index:
-            continue
+def _power(snapshot: Snapshot | None, meters: Sequence[PointId]) -> tuple[float | None, str]:
+    """Sum of a rack's meters, W; None and why as soon as one of them is silent."""
+    total = 0.0
+    for point in meters:
         reading = snapshot.reading(point) if snapshot is not None else None
         if reading is None or reading.value is None:
             flaw = reading.flaw.name.lower() if reading is not None else "not read yet"
-            return None, f"{device}: {flaw}"
-        total, meters = total + reading.value, meters + 1
+            return None, f"{point.device}: {flaw}"
+        total += reading.value
     return (total, "") if meters else (None, "no meter")
 
 
-def _inlet_c(hall: Hall, snapshot: Snapshot | None, rack: str) -> float | None:
-    found = [
-        value
-        for device, config in hall.facility.devices.items()
-        if config.measures.rack == rack
-        and (value := _value(snapshot, PointId(device, "inlet", "temperature"))) is not None
-    ]
-    return max(found, default=None)
+def _measuring(hall: Hall, part: str, kind: str) -> dict[str, list[PointId]]:
+    """The points of one kind that measure each rack, in file order."""
+    found: dict[str, list[PointId]] = defaultdict(list)
+    for device, config in hall.facility.devices.items():
+        point = PointId(device, part, kind)
+        if config.measures.rack is not None and point in hall.table.index:
+            found[config.measures.rack].append(point)
+    return found
 
 
-def _because(decision: Decision | None, nodes: tuple[str, ...]) -> str:
-    reasons = Counter(
-        s.because
-        for s in (decision.setpoints if decision is not None else ())
-        if s.point.kind == "power_cap" and s.point.device in nodes
-    )
-    if not reasons:
+def _reasons(decision: Decision | None) -> dict[str, str]:
+    """Why each node's cap is what it is."""
+    planned = fact(decision, "allocation").get("nodes")
+    found = {
+        node: str(row.get("because") or "")
+        for node, row in (planned.items() if isinstance(planned, Mapping) else ())
+        if isinstance(row, Mapping)
+    }
+    for setpoint in decision.setpoints if decision is not None else ():
+        if setpoint.point.kind == "power_cap":
+            found[setpoint.point.device] = setpoint.because
+    return found
+
+
+def _because(reasons: Mapping[str, str], nodes: Sequence[str]) -> str:
+    counted = Counter(reasons[node] for node in nodes if reasons.get(node))
+    if not counted:
         return ""
-    (text, count), *others = reasons.most_common()
-    return f"{text} ({count} of {reasons.total()} nodes)" if others else text
+    (text, count), *others = counted.most_common()
+    return f"{text} ({count} of {counted.total()} nodes)" if others else text
 
 
 def racks(hall: Hall) -> list[RackView]:
@@ -188,16 +199,18 @@ def racks(hall: Hall) -> list[RackView]:
     snapshot, decision = hall.snapshot(), hall.decision()
     study = by_name(fact(decision, "headroom").get("racks"), "rack")
     per_rack = fact(decision, "efficiency").get("racks") or {}
+    meters = _measuring(hall, "total", "active_power")
+    inlets = _measuring(hall, "inlet", "temperature")
+    reasons = _reasons(decision)
+    nodes_of: dict[str, list[str]] = defaultdict(list)
+    for node, config in hall.facility.nodes.items():
+        nodes_of[config.rack].append(node)
     views = []
     for name, rack in hall.facility.power.racks.items():
-        nodes = tuple(n for n, node in hall.facility.nodes.items() if node.rack == name)
-        power_w, why = _metered(hall, snapshot, name)
+        nodes = tuple(nodes_of[name])
+        power_w, why = _power(snapshot, meters[name])
         row, tokens = study.get(name, {}), per_rack.get(name) or {}
-        caps = [
-            cap
-            for node in nodes
-            if (cap := _value(snapshot, PointId(node, "total", "power_cap"))) is not None
-        ]
+        caps = _known(snapshot, [PointId(node, "total", "power_cap") for node in nodes])
         views.append(
             RackView(
                 rack=name,
@@ -208,11 +221,11 @@ def racks(hall: Hall) -> list[RackView]:
                 rating_w=rack.rating,
                 cap_low_w=min(caps, default=None),
                 cap_high_w=max(caps, default=None),
-                because=_because(decision, nodes),
+                because=_because(reasons, nodes),
                 tokens_per_s=number(tokens.get("tokens_per_s")),
                 tokens_per_joule=number(tokens.get("tokens_per_joule")),
                 sustained=number(tokens.get("sustained_p5")),
-                inlet_c=_inlet_c(hall, snapshot, name),
+                inlet_c=max(_known(snapshot, inlets[name]), default=None),
                 down_in=tuple(row.get("down_in") or ()),
                 shared=tuple(row.get("shared") or ()),
                 single_fed=row.get("single_fed"),
@@ -224,11 +237,8 @@ def racks(hall: Hall) -> list[RackView]:
 
 
 def _supply_c(hall: Hall, snapshot: Snapshot | None, loop: str, kind: str) -> float | None:
-    found = (
-        _value(snapshot, PointId(cdu, "loop.secondary", kind))
-        for cdu in hall.facility.cooling.loops[loop].cdus
-    )
-    return max((value for value in found if value is not None), default=None)
+    cdus = hall.facility.cooling.loops[loop].cdus
+    return max(_known(snapshot, [PointId(c, "loop.secondary", kind) for c in cdus]), default=None)
 
 
 def loops(hall: Hall) -> list[LoopView]:
@@ -268,11 +278,8 @@ def trust(hall: Hall) -> TrustView:
     """How far the data can be trusted, counted on the snapshot that the last cycle saw."""
     snapshot, devices = hall.snapshot(), hall.devices()
     stated = fact(hall.decision(), "trust")
-    counts = Counter[int](
-        (snapshot.quality & 0b11).tolist()
-        if snapshot is not None
-        else [Grade.BAD] * len(hall.table)
-    )
+    grades = (snapshot.quality & 0b11).tolist() if snapshot is not None else []
+    counts = Counter[int](grades or [Grade.BAD] * len(hall.table))
     silent = tuple(d.id for d in devices if d.state != "good")
     good, points = counts[Grade.GOOD], len(hall.table)
     text = str(stated.get("text") or "")
@@ -280,9 +287,9 @@ def trust(hall: Hall) -> TrustView:
         text = (
             f"{good} of {points} values are good." if snapshot is not None else "Nothing read yet."
         )
-        if silent:
-            named = ", ".join(silent[:3]) + (f" and {len(silent) - 3} more" if silent[3:] else "")
-            text += f" Not answering: {named}."
+    if silent:
+        named = ", ".join(silent[:3]) + (f" and {len(silent) - 3} more" if silent[3:] else "")
+        text += f" Not answering: {named}."
     return TrustView(
         points=points,
         good=good,

@@ -232,8 +232,8 @@ class Service:
         """Tell listeners, and let leases carry the plan's fallbacks."""
         self._cycle_s = self.clock.monotonic_s()
         self._count(decision)
-        plan = decision.facts.get("allocation") or {}
-        for entry in plan.get("nodes") or ():
+        plan = decision.facts["allocation"]["plan"]
+        for entry in plan.get("nodes", ()):
             node = self._parts.nodes.get(str(entry.get("node")))
             if node is not None and entry.get("fallback_w") is not None:
                 node.set_fallback(float(entry["fallback_w"]))

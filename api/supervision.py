@@ -52,7 +52,7 @@ class Supervisor:
 
     async def wait_fatal(self) -> BaseException:
         """The failure of a FATAL task; waits for one."""
-        return await self._deathbed()
+        return await asyncio.shield(self._deathbed())
 
     async def stop(self) -> None:
         """Cancel every task, newest first, and wait for them."""

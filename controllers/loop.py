@@ -30,6 +30,8 @@ Apply = Callable[[Sequence[Command]], Awaitable[Sequence[Ack]]]
 
 #: Cycles whose duration is kept for the statistics.
 KEPT_CYCLES: Final = 3600
+#: How long the first cycle waits for devices that have not been read yet, s.
+FIRST_LOOK_S: Final = 5.0
 #: What a journal raises when it cannot commit; anything else is a bug and ends the loop.
 JOURNAL_ERRORS: Final = (OSError, TimeoutError, ConnectionError)
 
@@ -183,6 +185,7 @@ class ControlLoop:
     async def run(self) -> None:
         """Cycle until cancelled; writers under way are finished on the way out."""
         period = self._site.facility.control.period
+        await self._first_look()
         try:
             while True:
                 started = self._clock.monotonic_s()
@@ -197,6 +200,16 @@ class ControlLoop:
         finally:
             if self._writers:
                 await asyncio.wait(self._writers, timeout=5.0)
+
+    async def _first_look(self) -> None:
+        """Wait until every device has spoken once, but not for long.
+
+        What has not been asked yet would count as unknown, so as the worst case, and a restart
+        would be the hall's largest load step.
+        """
+        until_s = self._clock.monotonic_s() + FIRST_LOOK_S
+        while not self._image.complete and self._clock.monotonic_s() < until_s:
+            await asyncio.sleep(0.1)
 
     async def step(self) -> Decision:
         """One cycle."""

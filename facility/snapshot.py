@@ -113,6 +113,12 @@ class LiveImage:
         self._quality = np.full(n, BAD_TIMEOUT, dtype=np.uint8)
         self._received_ms = np.zeros(n, dtype=np.int64)
         self._received_s = np.full(n, -np.inf)
+        self._silent = {layout.key for layout in table.layouts}
+
+    @property
+    def complete(self) -> bool:
+        """Whether every layout has had at least one value since the start."""
+        return not self._silent
 
     def update(self, scan: Scan) -> int:
         """Write one scan by slice; returns its number (counts from 1).
@@ -125,6 +131,8 @@ class LiveImage:
         self._quality[start:stop] = scan.quality
         self._received_ms[start:stop] = scan.received_ms
         self._received_s[start:stop] = scan.monotonic_s
+        if scan.layout.key in self._silent and bool(((scan.quality & 0b11) != Grade.BAD).any()):
+            self._silent.discard(scan.layout.key)
         self.scans_seen += 1
         return self.scans_seen
 

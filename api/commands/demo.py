@@ -12,7 +12,7 @@ import facility
 from api.demo.children import ChildDied
 from api.demo.report import sentences
 from api.demo.running import DemoOptions, run_demo
-from drivers.sim.scenarios import scenario_names
+from drivers.sim.scenarios import names as scenario_names
 from facility.checking import examine
 from facility.units import QuantityError, parse_quantity
 

@@ -109,7 +109,8 @@ class Acting:
         except Unknown as error:
             return self._desk.form(who, self._override(form, str(error)))
         except Refused as error:
-            bound = f" What stands in the way: {error.bounded_by}." if error.bounded_by else ""
+            named = error.bounded_by and error.bounded_by not in error.reason
+            bound = f" What stands in the way: {error.bounded_by}." if named else ""
             return self._desk.form(who, self._override(form, error.reason + bound))
         held = point_value(granted.override.value, KINDS[point.kind].unit)
         text = f"{point_name(str(point))} is held at {held} for {minutes:g} min."

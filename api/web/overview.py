@@ -26,8 +26,18 @@ from api.picture import (
 )
 from api.routes.health import late_after_s
 from api.web.charts import spark
-from api.web.wording import MODES, cap, moment, per_watt, point_value, power, scope_name, share
-from facility.commands import AlarmEvent, Mode, Severity
+from api.web.wording import (
+    MODES,
+    cap,
+    decimal,
+    moment,
+    per_watt,
+    point_value,
+    power,
+    scope_name,
+    share,
+)
+from facility.commands import AlarmEvent, Decision, Mode, Severity
 from facility.kinds import KINDS
 from facility.store.records import AlarmRecord
 
@@ -48,6 +58,7 @@ def top(hall: Hall) -> dict[str, Any]:
         notes.append("Another controller holds this hall; this one only looks.")
     if not hall.facility.control.enabled:
         notes.append("The facility file does not enable control: nothing is written.")
+    notes += _lost_and_missing(decision)
     lost = [a for a in hall.feed.active_alarms() if a.kind == "redundancy_lost"]
     standing = ""
     if state == "bad" and lost:
@@ -62,6 +73,35 @@ def top(hall: Hall) -> dict[str, Any]:
         "standing": standing,
         "notes": notes,
     }
+
+
+def _lost_and_missing(decision: Decision | None) -> list[str]:
+    """What is known to be lost now, and what stops any plan from fitting."""
+    notes = []
+    losses = fact(decision, "losses")
+    if losses.get("lost"):
+        notes.append(f"Lost now: {', '.join(str(name) for name in losses['lost'])}.")
+    if losses.get("suspected"):
+        names = ", ".join(str(name) for name in losses["suspected"])
+        notes.append(f"Perhaps lost, on one sign only: {names}.")
+    missing = fact(decision, "allocation").get("missing")
+    if isinstance(missing, Mapping) and (kw := number(missing.get("kw"))) is not None:
+        where = f"{missing.get('element')}, {missing.get('case')}"
+        fix = f" {missing['would_fix']}" if missing.get("would_fix") else ""
+        notes.append(f"No caps fit: {where} lacks {power(kw * 1e3)}.{fix}")
+    return notes
+
+
+def worth(hall: Hall) -> str:
+    """What one more kilowatt would buy where it is scarcest; empty where nothing binds."""
+    prices = by_name(fact(hall.decision(), "allocation").get("prices"), "element").values()
+    rated = [(number(p.get("tok_s_per_kw")), p) for p in prices]
+    best = max(((n, p) for n, p in rated if n), key=lambda pair: pair[0], default=None)
+    if best is None:
+        return ""
+    tokens_per_s, price = best
+    where = f"{price['element']} ({price.get('case')})"
+    return f" One more kW on {where} is worth {decimal(tokens_per_s, 0, 'tok/s')}."
 
 
 def control(hall: Hall) -> list[dict[str, Any]]:
@@ -131,6 +171,7 @@ def hall_power(hall: Hall, rows: Sequence[Any]) -> dict[str, Any]:
     if silent:
         named = ", ".join(silent[:4]) + (f" and {len(silent) - 4} more" if silent[4:] else "")
         text += f" Not metered now: {named}."
+    text += worth(hall)
     series = [
         (at_ms, None if value is None else value / 1e3)
         for at_ms, value in hall.feed.trend("hall.power_w")

@@ -11,7 +11,9 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import contextlib
 import json
+import logging
 import random
 import sys
 from collections.abc import Sequence
@@ -32,10 +34,14 @@ from drivers.sim.publish import publish_sensors
 from drivers.sim.serve_modbus import serve_modbus
 from drivers.sim.serve_snmp import serve_snmp
 from facility.clock import SystemClock
+from facility.completing import complete_for_simulation
 from facility.errors import ConfigError
 from facility.loading import load
 
 _log = structlog.get_logger("wattkeeper.sim")
+
+#: What agents, bus and broker get to say goodbye; the process ends with or without it.
+CLOSE_S: Final = 5.0
 
 #: What the parent must do at the start and at the end of a fault that is not ours.
 _PARENT: Final = {
@@ -80,7 +86,7 @@ async def lines_of_parent() -> asyncio.StreamReader:
 
 async def simulate(options: argparse.Namespace) -> None:
     """Serve the hall until the parent says stop."""
-    facility = load(options.config)
+    facility = complete_for_simulation(load(options.config))
     clock = SystemClock()
     scenario = scenarios.load(options.scenario)
     world = World.of(facility, options.seed, scenario, options.seconds)
@@ -125,10 +131,12 @@ async def simulate(options: argparse.Namespace) -> None:
         await asyncio.gather(obey, *tasks, return_exceptions=True)
         snmp.close()
         modbus.close()
-        await agents.stop()
-        await bus.close()
-        if broker is not None:
-            await broker.stop()
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(CLOSE_S):
+                await agents.stop()
+                await bus.close()
+                if broker is not None:
+                    await broker.stop()
 
 
 async def _obey(world: World) -> None:
@@ -147,7 +155,10 @@ async def _obey(world: World) -> None:
 
 def main(given: Sequence[str] | None = None) -> int:
     """Run; returns the exit code."""
-    structlog.configure(logger_factory=structlog.PrintLoggerFactory(sys.stderr))
+    structlog.configure(
+        wrapper_class=structlog.make_filtering_bound_logger(logging.WARNING),
+        logger_factory=structlog.PrintLoggerFactory(sys.stderr),
+    )
     options = arguments(given)
     try:
         asyncio.run(simulate(options))
