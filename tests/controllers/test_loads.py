@@ -1,0 +1,120 @@
+"""Live loads: what counts, what is held, and that missing data never makes room."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from controllers.headroom import study
+from controllers.loads import LoadsMemory, RackLoads, rack_loads
+from tests.controllers.toy import Toy, site_of, small_hall
+
+FACTOR = 1.05 / 0.96
+
+
+def caps_term(cap_w: float) -> float:
+    """Of a toy rack: 500 W, two nodes of 900 W and eight GPUs."""
+    return 500.0 + 2 * (900.0 + FACTOR * 8 * cap_w)
+
+
+class Watch:
+    def __init__(self) -> None:
+        self.site = site_of(small_hall())
+        self.toy = Toy(self.site)
+        self.memory = LoadsMemory.empty(self.site)
+
+    def look(self, cap_w: float = 300.0) -> RackLoads:
+        caps = np.full(len(self.site.nodes), cap_w)
+        self.toy.advance()
+        loads = rack_loads(self.site, self.toy.snapshot(), caps, self.memory)
+        self.memory = loads.memory
+        return loads
+
+
+def test_a_rack_counts_at_the_most_that_its_caps_allow() -> None:
+    loads = Watch().look()
+    assert loads.caps_term_w == pytest.approx([caps_term(300.0)] * 2)
+    assert loads.load_w[:2] == pytest.approx([caps_term(300.0)] * 2)
+    assert loads.meter_w[0] == pytest.approx(500 + 2 * (900 + 8 * 0.9 * 300))
+    assert loads.blind == ()
+    assert loads.untrusted_elements == frozenset()
+
+
+def test_a_meter_above_the_caps_counts_with_its_accuracy_for_five_minutes() -> None:
+    watch = Watch()
+    for side in "ab":
+        watch.toy.changes[f"pdu-r01-{side}:total:active_power"] = 6000.0
+    assert watch.look().load_w[0] == pytest.approx(1.02 * 12_000.0)
+    watch.toy.changes.clear()
+    for _ in range(10):
+        loads = watch.look()
+        watch.toy.advance(20.0)
+    assert loads.load_w[0] == pytest.approx(1.02 * 12_000.0)
+    for _ in range(6):
+        watch.toy.advance(25.0)
+        loads = watch.look()
+    assert loads.load_w[0] == pytest.approx(caps_term(300.0))
+
+
+def test_loads_without_meters_count_at_their_nameplate() -> None:
+    loads = Watch().look()
+    site = Watch().site
+    assert loads.unmanaged_w(site) == {"cdu-1": 500.0, "cdu-2": 500.0}
+    assert set(loads.peaks_w(site)) == {"r01", "r02"}
+
+
+def test_a_measured_split_is_used_and_an_unmeasured_one_is_unknown() -> None:
+    watch = Watch()
+    watch.toy.changes["pdu-r01-a:total:active_power"] = 3000.0
+    watch.toy.changes["pdu-r01-b:total:active_power"] = 1000.0
+    loads = watch.look()
+    assert loads.split[:2] == pytest.approx([0.75, 0.25])
+    assert np.isnan(loads.split[4:]).all()
+    watch.toy.broken.add("pdu-r01-b")
+    loads = watch.look()
+    assert np.isnan(loads.split[:2]).all()
+    assert np.isnan(loads.meter_w[0])
+    assert not np.isnan(loads.meter_w[1])
+
+
+def test_a_silent_meter_leaves_the_last_peak_standing() -> None:
+    watch = Watch()
+    for side in "ab":
+        watch.toy.changes[f"pdu-r01-{side}:total:active_power"] = 6000.0
+    watch.look()
+    watch.toy.broken.update({"pdu-r01-a", "pdu-r01-b"})
+    for _ in range(20):
+        watch.toy.advance(30.0)
+        loads = watch.look()
+    assert loads.load_w[0] == pytest.approx(1.02 * 12_000.0)
+    assert loads.estimate_w[0] == pytest.approx(12_000.0)
+    assert loads.blind == ("r01",)
+
+
+def test_elements_without_good_data_are_not_trusted() -> None:
+    watch = Watch()
+    watch.toy.broken.add("pdu-r01-a")
+    assert watch.look().untrusted_elements == {"row-a", "utility-1"}
+    watch.toy.broken = {"ups-b1"}
+    assert watch.look().untrusted_elements == {"ups-b1"}
+
+
+@settings(max_examples=25, deadline=None)
+@given(
+    st.sets(st.sampled_from(["pdu-r01-a", "pdu-r01-b", "pdu-r02-a", "pdu-r02-b"])),
+    st.floats(200.0, 700.0),
+)
+def test_losing_meters_never_makes_room(broken: set[str], cap_w: float) -> None:
+    whole, partly = Watch(), Watch()
+    for watch in (whole, partly):
+        watch.look(cap_w)
+    partly.toy.broken |= broken
+    before, after = whole.look(cap_w), partly.look(cap_w)
+    assert np.all(after.load_w >= before.load_w - 1e-9)
+    assert after.untrusted_elements >= before.untrusted_elements
+    topology = whole.site.topology
+    room = [study(topology, loads.load_w, loads.split).headroom_w for loads in (before, after)]
+    rated = np.isfinite(room[0])
+    assert np.all(room[1][rated] <= room[0][rated] + 1e-6)
