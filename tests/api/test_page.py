@@ -390,6 +390,33 @@ def test_text_has_the_contrast_of_wcag_aa_in_both_themes() -> None:
             assert _contrast(colours[front], colours[back]) >= 3.0, (front, back)
 
 
+async def test_losses_prices_and_what_no_plan_can_fit_are_said(
+    browser: Browser, hall: MemoryHall
+) -> None:
+    hall.run_cycle(
+        losses={"lost": ["pdu-b"], "suspected": ["ups-a3"], "because": {}},
+        allocation={
+            "nodes": {"r01-n1": {"because": "held"}},
+            "prices": [
+                {"element": "row1-a", "case": "loss of pdu-b", "tok_s_per_kw": 41.2},
+                {"element": "row2-a", "case": "loss of pdu-b", "tok_s_per_kw": 12.0},
+                {"element": "ups-a1", "case": "normal", "tok_s_per_kw": None},
+            ],
+            "missing": {
+                "element": "row1-a",
+                "case": "loss of pdu-b",
+                "kw": 12.0,
+                "would_fix": "Switch off r01.",
+            },
+        },
+    )
+    seen = text_of(await browser.open("/"))
+    assert "Lost now: pdu-b." in seen
+    assert "Perhaps lost, on one sign only: ups-a3." in seen
+    assert "No caps fit: row1-a, loss of pdu-b lacks 12.0 kW. Switch off r01." in seen
+    assert "One more kW on row1-a (loss of pdu-b) is worth 41 tok/s." in seen
+
+
 async def test_a_late_cycle_is_said(browser: Browser, hall: MemoryHall) -> None:
     hall.cycle_age_s = 42.0
     assert "The control cycle is late: 42 s since the last one." in text_of(await browser.open("/"))

@@ -6,6 +6,7 @@ import csv
 import io
 import json
 import math
+from dataclasses import replace
 from typing import Any
 
 import httpx2
@@ -118,6 +119,22 @@ async def test_a_rack_with_a_silent_meter_has_no_power_and_says_which(
 )
 async def test_what_is_not_there_is_404(api: Caller, path: str) -> None:
     assert (await api.get(path, 404))["code"] == "not-found"
+
+
+async def test_a_rack_whose_nodes_differ_says_how_many_the_reason_holds_for(
+    api: Caller, hall: MemoryHall
+) -> None:
+    decision = hall.run_cycle()
+    (first, *rest) = decision.setpoints
+    odd = replace(first, because="held by anna")
+    hall.latest = replace(decision, setpoints=(odd, *rest))
+    rack = await api.get("/racks/r01")
+    assert rack["because"] == "ups-a2 after loss of ups-a1: 512 W of 700 W (3 of 4 nodes)"
+    hall.latest = replace(
+        decision, setpoints=(), facts={"allocation": {"nodes": {"r01-n1": {"because": "fallback"}}}}
+    )
+    assert (await api.get("/racks/r01"))["because"] == "fallback"
+    assert (await api.get("/racks/r02"))["because"] == ""
 
 
 async def test_points_are_paged_without_loss_or_repetition(api: Caller, hall: MemoryHall) -> None:
