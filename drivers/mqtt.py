@@ -209,3 +209,7 @@ class MqttBus:
             # Also after a login that never ended: it alone lets go of the socket.
             with contextlib.suppress(aiomqtt.MqttError):
                 await client.__aexit__(None, None, None)
+            # aiomqtt keeps the reason of a lost link in a future that only its iterator reads.
+            lost = client._disconnected
+            if lost.done() and not lost.cancelled():
+                lost.exception()

@@ -23,6 +23,7 @@ from drivers.agent.protocol import (
     ReleaseMessage,
     Topics,
     command_bytes,
+    is_owner,
     kind_of,
 )
 from drivers.agent.report import AgentAck, Status, parse_ack, parse_status
@@ -146,8 +147,14 @@ class NodeDevice:
         return Scan(layout, values, quality, source_ms, self._received_ms, self._received_s)
 
     def set_fallback(self, watts: float | None) -> None:
-        """Name the cap at which the node ends when nobody holds its lease; sent when renewed."""
-        if watts != self.fallback_w:
+        """Name the cap at which the node ends when nobody holds its lease; sent when renewed.
+
+        A change of less than half a watt is none: agents save each one to their disk.
+        """
+        known = self.fallback_w
+        if watts is not None and known is not None and abs(watts - known) < 0.5:
+            return
+        if watts != known:
             self.fallback_w = watts
             self._renewed_s = float("-inf")
 
@@ -161,7 +168,13 @@ class NodeDevice:
         return since_s >= (RENEW_S if ours and status.epoch == self._epoch else 0.9)
 
     async def renew(self, owner: str, epoch: int) -> bool:
-        """Take or renew the lease; False when it could not be sent (no live status, no broker)."""
+        """Take or renew the lease; False when it could not be sent (no live status, no broker).
+
+        Raises:
+            ValueError: agents would refuse every message of an owner with this name.
+        """
+        if not is_owner(owner):
+            raise ValueError(f"{owner!r} cannot be the owner of a lease")
         if (owner, epoch) != (self._owner, self._epoch):
             self._owner, self._epoch, self._sequence = owner, epoch, -1
         status = self.status

@@ -117,6 +117,7 @@ class Agent:
         self._sequence = 0
         self._refused = 0
         self._unsaved = False
+        self._last_fault = ""
 
     @property
     def standing(self) -> Standing:
@@ -220,6 +221,9 @@ class Agent:
             message = parse_command(payload)
         except BadMessage as error:
             self._refused += 1
+            if str(error) != self._last_fault:  # a flood of one kind is one line
+                self._last_fault = str(error)
+                _log.warning("command is not one", node=self._settings.node, reason=str(error))
             if error.header is not None:
                 await self._answer(error.kind, error.header, error.refusal, str(error))
             return

@@ -37,6 +37,8 @@ Refusal = Literal[
 ]
 
 _WORD: Final = re.compile(r"^[A-Za-z0-9][A-Za-z0-9_.\-]{0,63}$")
+#: Owners are often `host:pid`.
+_OWNER: Final = re.compile(r"^[A-Za-z0-9][A-Za-z0-9_.:@/\-]{0,127}$")
 _NONCE: Final = re.compile(r"^[0-9a-f]{8,64}$")
 
 
@@ -119,6 +121,11 @@ class ReleaseMessage:
 
 
 Message = LeaseMessage | CapMessage | ReleaseMessage
+
+
+def is_owner(text: str) -> bool:
+    """Whether agents accept it as the name of an owner."""
+    return _OWNER.fullmatch(text) is not None
 
 
 class BadMessage(ValueError):
@@ -241,7 +248,7 @@ def parse_command(payload: bytes) -> Message:
         version = keys.whole("v")
         kind = keys.text("type", _WORD)
         header = Header(
-            keys.text("owner", _WORD),
+            keys.text("owner", _OWNER),
             keys.whole("epoch"),
             keys.whole("sequence"),
             keys.text("nonce", _NONCE),

@@ -67,6 +67,27 @@ def test_cap_is_applied_read_back_and_shown_in_the_next_scan() -> None:
     in_virtual_time(work)
 
 
+@pytest.mark.parametrize("owner", ["hall-1", "host.example:4711", "user@host/2"])
+def test_owners_that_controllers_call_themselves_are_led_by(owner: str) -> None:
+    async def work() -> None:
+        gpus = Gpus.of(2)
+        rig = await Rig.start(gpus)
+        assert await rig.device.renew(owner, 1)
+        await asyncio.sleep(0.1)
+        assert (await rig.device.write(rig.command(400.0, 1))).outcome is Outcome.APPLIED
+
+    in_virtual_time(work)
+
+
+def test_an_owner_that_agents_would_refuse_is_a_bug_at_once() -> None:
+    async def work() -> None:
+        rig = await Rig.start(Gpus.of(2))
+        with pytest.raises(ValueError, match="owner"):
+            await rig.device.renew("two words", 1)
+
+    in_virtual_time(work)
+
+
 def test_command_without_a_lease_is_refused_and_moves_nothing() -> None:
     async def work() -> None:
         gpus = Gpus.of(2)
