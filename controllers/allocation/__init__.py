@@ -3,6 +3,7 @@
 from controllers.allocation.heat import HeatRow, heat_rows
 from controllers.allocation.plan import Plan
 from controllers.allocation.problem import Problem
+from controllers.allocation.relief import relieve
 from controllers.allocation.rows import Violation
 from controllers.allocation.solve import feasible, refusal, solve, water_fill
 
@@ -14,6 +15,7 @@ __all__ = [
     "feasible",
     "heat_rows",
     "refusal",
+    "relieve",
     "solve",
     "water_fill",
 ]

@@ -233,7 +233,10 @@ class Problem:
         c = u.curves
         hashed = hashlib.sha256()
         names = (self.policy, *self.nodes, *self.topology.elements, *self.topology.loads)
-        hashed.update("\n".join((*names, str(self.present_only))).encode())
+        texts = (*names, *self.high_because, str(self.claimed), str(self.present_only))
+        hashed.update("\n".join(texts).encode())
+        for bound in _fallback_bounds(self.configs, self.unit):
+            hashed.update(bound.tobytes())
         arrays = (self.base_w, self.metered_w, self.per_w, self.rack, self.unit, self.rank)
         more = (u.low, u.high, c.tm, c.c0, c.k, c.n, c.gain, c.demand, self.price_w)
         plant = (s.base_w, s.group_w, s.structure.limit_w, self.topology.compiled.lost)

@@ -112,7 +112,7 @@ def _plan(problem: Problem, stages: Stages, fallback: FloatArray) -> Plan:
         feasible=broken is None,
         policy=problem.policy,
         objective=problem.objective(caps),
-        tokens_per_s=sum(n.tokens_per_s or 0.0 for n in nodes),
+        tokens_per_s=float(sum(n.tokens_per_s or 0.0 for n in nodes)),
         nodes=tuple(nodes),
         prices=known.prices,
         missing=missing,

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from controllers.allocation import HeatRow, Problem, refusal, solve, water_fill
+from controllers.allocation import HeatRow, Problem, refusal, relieve, solve, water_fill
 from controllers.allocation.curves import best_cap
 from facility.config import Node, Power
 from facility.topology import Topology
@@ -232,3 +232,47 @@ def test_after_a_real_loss_only_the_present_limits_bind() -> None:
     )
     assert secure.caps_w["n1"] == pytest.approx(6000.0 / (8 * FACTOR))
     assert present.caps_w["n1"] == 700.0
+
+
+def test_a_present_overload_takes_the_lowest_class_down_to_its_least_cap_first() -> None:
+    nodes = {
+        "n1": node(priority="high", floor="600 W"),
+        "n2": node("r2", priority="low", floor="500 W"),
+        "n3": node("r2", floor="500 W"),
+    }
+    problem = Problem.of(hall("14 kW"), nodes, policy="throughput")
+    caps = dict.fromkeys(nodes, 600.0)
+    eased = relieve(problem, caps)
+    left = (14_000.0 - 2000.0) / (8 * FACTOR) - 600.0 - 200.0
+    assert eased == pytest.approx({"n1": 600.0, "n2": 200.0, "n3": left})
+    fits = dict.fromkeys(nodes, 300.0)
+    assert relieve(problem, fits) == fits
+    hopeless = Problem.of(hall("3 kW"), nodes, policy="throughput")
+    assert relieve(hopeless, caps) == dict.fromkeys(nodes, 200.0)
+
+
+def test_a_group_of_unlike_nodes_sits_where_its_slopes_add_up() -> None:
+    other = {"tm": "400 tok/s", "c0": "90 W", "k": "250 W", "n": 3.0}
+    nodes = {
+        "n1": node(group="job"),
+        "n2": node("r2", group="job", gpu="a100", curve=other),
+        "n3": node("r2"),
+    }
+    topology = hall("12 kW")
+    plan = solve(Problem.of(topology, nodes, policy="throughput"))
+    total = (12_000.0 - 2000.0) / (8 * FACTOR)
+
+    def earned(shared: float) -> float:
+        def tokens(cap: float, tm: float, c0: float, k: float, n: float) -> float:
+            x = (cap - c0) / k
+            return float(tm * x / (1.0 + x**n) ** (1.0 / n))
+
+        first = tokens(shared, 1000.0, 120.0, 300.0, 4.0) / 1000.0
+        second = tokens(shared, 400.0, 90.0, 250.0, 3.0) / 400.0
+        return 8 * (first + second + tokens(total - 2 * shared, 1000.0, 120.0, 300.0, 4.0) / 1e3)
+
+    grid = np.linspace(230.0, total / 2 - 100.0, 200_001)
+    best = float(grid[int(np.argmax([earned(c) for c in grid[::100]])) * 100])
+    assert plan.caps_w["n1"] == plan.caps_w["n2"] == pytest.approx(best, abs=0.5)
+    assert plan.objective == pytest.approx(earned(plan.caps_w["n1"]), rel=1e-9)
+    assert plan.objective >= earned(best) * (1.0 - 1e-7)
