@@ -46,6 +46,8 @@ class Committer:
         self._spill = spill
         self._replay = replay
         self._refused = 0
+        self._replayed = False
+        self._replay_after_s = float("-inf")
         self._layouts: dict[str, int] = {}
         self._wait_s = _FIRST_WAIT_S
         self.error: str | None = None
@@ -62,6 +64,10 @@ class Committer:
     def ready(self) -> bool:
         """Whether it is time to try the database."""
         return self._clock.monotonic_s() >= self.retry_at_s
+
+    def wants_a_try(self) -> bool:
+        """Whether to write without being asked: to see if an outage is over, or to replay."""
+        return self.ready() and (self.error is not None or self._spill_due())
 
     def run_jobs(self, jobs: Sequence[Job]) -> None:
         """Run jobs in one transaction, each in a savepoint; sets every future.
@@ -127,9 +133,10 @@ class Committer:
         return None
 
     def _replay_spill(self, connection: sa.Connection) -> None:
-        self._refused = 0
-        if self._spill is None or not len(self._spill):
+        self._replayed = False
+        if self._spill is None or not self._spill_due():
             return
+        self._refused = 0
         for kind, body in last_told(self._spill.entries()):
             try:
                 with connection.begin_nested():
@@ -138,18 +145,32 @@ class Committer:
                 if is_outage(error):
                     raise
                 self._refused += 1
+        self._replayed = True
+
+    def _spill_due(self) -> bool:
+        return self.spilled > 0 and self._clock.monotonic_s() >= self._replay_after_s
 
     def _up(self, began_s: float) -> None:
-        if self._spill is not None and len(self._spill):
-            if self._refused or self._spill.damaged:
-                self._spill.set_aside()
-            else:
-                self._spill.clear()
         if self.error is not None:
             _log.info("store_back")
         self.error = None
         self._wait_s = _FIRST_WAIT_S
+        self._forget_spill()
         self.busy_s += self._clock.monotonic_s() - began_s
+
+    def _forget_spill(self) -> None:
+        """What was replayed stands in the database now; twice would be harmless, for ever not."""
+        if self._spill is None or not self._replayed:
+            return
+        self._replayed = False
+        try:
+            if self._refused or self._spill.damaged:
+                _log.error("spill_set_aside", file=str(self._spill.set_aside()))
+            else:
+                self._spill.clear()
+        except OSError as error:
+            _log.error("spill_not_cleared", error=str(error))
+            self._replay_after_s = self._clock.monotonic_s() + _LONGEST_WAIT_S
 
     def _down(self, error: Exception) -> None:
         if self.error is None:

@@ -11,11 +11,13 @@ from facility.clock import Clock
 from facility.points import Scan
 from facility.store.errors import StoreClosed, StoreUnavailable
 from facility.store.threads.committer import Committer
-from facility.store.threads.inbox import Inbox, Job
+from facility.store.threads.inbox import Inbox, Job, Urgency
 
 #: A scan waits at most this long for company; with the time of one transaction it stays below
 #: the second that kill -9 may cost.
 FLUSH_AFTER_S: Final = 0.4
+#: How often a thread with nothing else to do looks whether an outage is over.
+RETRY_S: Final = 0.5
 
 
 class Writer:
@@ -120,6 +122,8 @@ class Writer:
                 while not self._something_to_do():
                     self._wake.wait(self._idle_s())
                 self._running = self._inbox.take_jobs()
+                if not self._running and self._committer.wants_a_try():
+                    self._running = [Job(Urgency.JOURNAL, lambda _: None)]
                 flushes = tuple(self._flushes)
                 closing = self._closing
                 due = bool(flushes) or closing or self._scans_due(self._clock.monotonic_s())
@@ -138,6 +142,8 @@ class Writer:
     def _something_to_do(self) -> bool:
         if self._inbox.has_jobs or self._closing or self._flushes:
             return True
+        if self._committer.wants_a_try():
+            return True
         return self._scans_due(self._clock.monotonic_s())
 
     def _scans_due(self, now_s: float) -> bool:
@@ -146,10 +152,14 @@ class Writer:
         return due_s and now_s >= self._committer.retry_at_s
 
     def _idle_s(self) -> float | None:
+        """Seconds until there may be something to do unasked; None: nothing."""
         oldest_s = self._inbox.oldest_s()
-        if oldest_s is None:
+        if oldest_s is not None:
+            due_s = max(oldest_s + FLUSH_AFTER_S, self._committer.retry_at_s)
+        elif self._committer.error is not None or self._committer.spilled:
+            due_s = self._clock.monotonic_s() + RETRY_S
+        else:
             return None
-        due_s = max(oldest_s + FLUSH_AFTER_S, self._committer.retry_at_s)
         return max(due_s - self._clock.monotonic_s(), 0.001)
 
     def _drain(self) -> None:

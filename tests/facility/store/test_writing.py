@@ -18,6 +18,7 @@ from facility.points import Scan
 from facility.store import Store, StoreClosed, StoreUnavailable, engine, open_store
 from facility.store.records import CycleRecord
 from facility.store.rows import scans as scan_rows
+from facility.store.spill import Spill
 from facility.store.threads.inbox import Inbox, Job, Urgency
 from tests.facility.store.plant import (
     START_MS,
@@ -263,13 +264,47 @@ def test_a_threaded_store_recovers_by_itself_without_a_further_call(
             store.journal_intent(decision(1, command())).result(10)
     wait = threading.Event()
     for _ in range(100):
-        if store.stats().available and not store.stats().queued_scans:
+        if store.stats().scans and not store.stats().spilled:
             break
         wait.wait(0.05)
     assert store.stats().available
     assert store.stats().spilled == 0
     assert store.stats().scans == 1
     assert len(store.pending_intents().result(10)) == 1
+    store.close()
+
+
+def test_an_outage_ends_and_the_spill_is_replayed_without_any_further_write(
+    url: str, tmp_path: Path
+) -> None:
+    store = open_store(url, SystemClock(), spill=tmp_path / "spill")
+    store.ping().result(10)
+    with away(url, store), pytest.raises(StoreUnavailable):
+        store.journal_intent(decision(1, command())).result(10)
+    wait = threading.Event()
+    for _ in range(200):
+        if store.stats().available and not store.stats().spilled:
+            break
+        wait.wait(0.05)
+    assert store.stats().available
+    assert store.stats().spilled == 0
+    assert len(store.pending_intents().result(10)) == 1
+    store.close()
+
+
+def test_what_cannot_be_replayed_does_not_block_the_rest(
+    clock: SteppedClock, tmp_path: Path
+) -> None:
+    spill = Spill(tmp_path / "spill")
+    spill.append("a kind of a later version", {"x": 1})
+    spill.append("acks", {"no": "acks"})
+    spill.append("audit", {"at_ms": 1, "actor": "a", "action": "b", "subject": "c", "detail": {}})
+    url = f"sqlite:///{tmp_path / 'hall.db'}"
+    store = open_store(url, clock, inline=True, spill=spill.path)
+    store.ping().result()
+    assert [e.actor for e in store.audit_log().result()] == ["a"]
+    assert not spill.path.exists()
+    assert len((tmp_path / "spill.refused").read_bytes().splitlines()) == 3
     store.close()
 
 
