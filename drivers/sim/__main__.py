@@ -35,6 +35,7 @@ from drivers.sim.serve_modbus import serve_modbus
 from drivers.sim.serve_snmp import serve_snmp
 from facility.clock import SystemClock
 from facility.completing import complete_for_simulation
+from facility.config import Facility
 from facility.errors import ConfigError
 from facility.loading import load
 
@@ -84,9 +85,8 @@ async def lines_of_parent() -> asyncio.StreamReader:
     return reader
 
 
-async def simulate(options: argparse.Namespace) -> None:
+async def simulate(facility: Facility, options: argparse.Namespace) -> None:
     """Serve the hall until the parent says stop."""
-    facility = complete_for_simulation(load(options.config))
     clock = SystemClock()
     scenario = scenarios.load(options.scenario)
     world = World.of(facility, options.seed, scenario, options.seconds)
@@ -155,16 +155,17 @@ async def _obey(world: World) -> None:
 
 def main(given: Sequence[str] | None = None) -> int:
     """Run; returns the exit code."""
+    options = arguments(given)
+    try:
+        facility = complete_for_simulation(load(options.config))
+    except ConfigError as error:
+        sys.stderr.write(f"{error}\n")
+        return 2
     structlog.configure(
         wrapper_class=structlog.make_filtering_bound_logger(logging.WARNING),
         logger_factory=structlog.PrintLoggerFactory(sys.stderr),
     )
-    options = arguments(given)
-    try:
-        asyncio.run(simulate(options))
-    except ConfigError as error:
-        sys.stderr.write(f"{error}\n")
-        return 2
+    asyncio.run(simulate(facility, options))
     return 0
 
 

@@ -175,7 +175,9 @@ class PowerMeters:
         if head == "battery":
             autonomy = float(plant.hall.autonomy_s[element])
             runtime = charge * autonomy / max(load, 0.05) if math.isfinite(autonomy) else None
-            return {"charge": charge, "runtime": runtime, "temperature": 25.0}.get(kind)
+            volts = 400.0 + 40.0 * charge
+            values = {"charge": charge, "runtime": runtime, "voltage": volts, "temperature": 25.0}
+            return values.get(kind)
         if head == "input":
             live = not unfed and not dead
             return {
