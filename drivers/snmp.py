@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from typing import Any, Final
 
 from pyasn1.type import univ  # type: ignore[import-untyped]
@@ -89,6 +90,15 @@ class SnmpSpeaker:
 
     def __init__(self, credentials: Credentials) -> None:
         self.engine = SnmpEngine()
+        receive = self.engine.message_dispatcher.receive_message
+
+        def receive_anything(*message: Any) -> None:
+            # pysnmp and pyasn1 raise all sorts of things on hostile bytes, into the event loop's
+            # log, once a datagram. Such a datagram is no answer; the request then times out.
+            with suppress(Exception):
+                receive(*message)
+
+        self.engine.message_dispatcher.receive_message = receive_anything
         self.auth = CommunityData(credentials.secret, mpModel=1)
         self.context = ContextData()
 

@@ -370,7 +370,9 @@ FRAMES = {
 
 
 @pytest.mark.parametrize("name", list(FRAMES))
-async def test_a_frame_that_is_no_answer_never_becomes_a_number(name: str) -> None:
+async def test_a_frame_that_is_no_answer_never_becomes_a_number(
+    name: str, caplog: pytest.LogCaptureFixture
+) -> None:
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
             transaction, _, length, unit = struct.unpack(">HHHB", await reader.readexactly(7))
@@ -392,6 +394,7 @@ async def test_a_frame_that_is_no_answer_never_becomes_a_number(name: str) -> No
     scan = await box.read(box.layouts[0])
     assert scan.values[0] != scan.values[0]
     assert flaws(scan)[0] in (Flaw.TIMEOUT, Flaw.UNDECODABLE)
+    assert not [record for record in caplog.records if record.levelname == "ERROR"]
     await box.close()
     server.close()
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import random
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
@@ -241,6 +242,27 @@ async def test_a_set_is_sent_once() -> None:
 async def test_garbage_on_the_wire_is_silence() -> None:
     async with agent(lambda r: bytes(o ^ 0x5A for o in table(ROWS)(r))) as (snmp, _):
         assert (await snmp.fetch([at(1)]))[at(1)] is Flaw.TIMEOUT
+
+
+async def test_mangled_answers_neither_raise_nor_fill_the_log(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    rng, answer = random.Random(4), table(ROWS)
+
+    def mangled(request: ber.Request) -> bytes:
+        octets = bytearray(answer(request) or b"")
+        for _ in range(rng.randint(1, 4)):
+            octets[rng.randrange(len(octets))] = rng.randrange(256)
+        return bytes(octets[: rng.randint(1, len(octets))] if rng.random() < 0.3 else octets)
+
+    async with agent(mangled) as (snmp, wire):
+        snmp._timeout_s = 0.02
+        for _ in range(60):
+            snmp._patience.answered()
+            seen = await snmp.fetch([at(1), at(2)])
+            assert all(isinstance(raw, int | bytes | str) for raw in seen.values())
+        assert len(wire.asked) > 60
+    assert not [record for record in caplog.records if record.name == "asyncio"]
 
 
 @given(st.lists(st.integers(0, 2**32 - 1), min_size=1, max_size=20))
