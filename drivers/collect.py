@@ -26,6 +26,8 @@ OnScan = Callable[[Scan, int], None]
 
 #: a look that fails once may be a lost datagram; this many in a row are a dead device
 DEAD_AFTER: Final = 2
+#: devices that publish need a moment after a start; until then their silence is no news, seconds
+GRACE_S: Final = 5.0
 #: waits after a fault of our own in a reader, seconds
 FIRST_RESTART_S: Final = 1.0
 LONGEST_RESTART_S: Final = 60.0
@@ -37,7 +39,7 @@ class DeviceHealth:
 
     Attributes:
         state: "good", "slow" (a look takes longer than its period), "bad" (it does not answer),
-            or "unknown" (not asked yet).
+            or "unknown" (not asked yet, or not heard in the first seconds).
         last_good_ms: UTC ms of the last scan with a value in it; None if there was none.
         failures: consecutive looks without an answer, of its worst poll class.
         overruns: looks that took longer than their period, since start.
@@ -62,14 +64,18 @@ class _Watch:
         self.late: dict[str, bool] = {}
         self.overruns = 0
         self.last_good_ms: int | None = None
+        self.first_look_s: float | None = None
+        self.last_look_s = 0.0
         self.detail = ""
         self.reported = False
 
     def health(self) -> DeviceHealth:
         worst = max(self.failures.values(), default=0)
-        if not self.failures:
+        watched_s = 0.0 if self.first_look_s is None else self.last_look_s - self.first_look_s
+        never_heard = self.last_good_ms is None and worst > 0
+        if not self.failures or (never_heard and watched_s < GRACE_S):
             state = "unknown"
-        elif worst >= DEAD_AFTER or (worst and self.last_good_ms is None):
+        elif worst >= DEAD_AFTER:
             state = "bad"
         else:
             state = "slow" if any(self.late.values()) else "good"
@@ -80,7 +86,7 @@ class _Watch:
             self.last_good_ms,
             worst,
             self.overruns,
-            self.detail if state != "good" else "",
+            self.detail if state in ("bad", "slow") else "",
         )
 
 
@@ -128,7 +134,9 @@ class Collector:
             except Exception as error:
                 if wait_s == FIRST_RESTART_S:
                     log.exception("reader failed", device=watch.device.id, layout=layout.poll_class)
-                watch.failures[layout.key] = watch.failures.get(layout.key, 0) + 1
+                watch.failures[layout.key] = DEAD_AFTER
+                watch.last_look_s = self._clock.monotonic_s()
+                watch.first_look_s = watch.last_look_s - GRACE_S
                 watch.detail = f"fault in its reader: {error!r}"
             await asyncio.sleep(wait_s * self._rng.uniform(0.8, 1.2))
             wait_s = min(2.0 * wait_s, LONGEST_RESTART_S)
@@ -151,6 +159,9 @@ class Collector:
 
     def _note(self, watch: _Watch, scan: Scan, took_s: float, period_s: float) -> None:
         key, device = scan.layout.key, watch.device
+        watch.last_look_s = self._clock.monotonic_s()
+        if watch.first_look_s is None:
+            watch.first_look_s = watch.last_look_s
         spoke = answered(scan)
         late = took_s > period_s
         if spoke:

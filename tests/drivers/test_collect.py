@@ -128,6 +128,24 @@ def test_a_device_that_comes_back_is_good_within_its_back_off() -> None:
     assert events == ["device unreachable", "device back"]
 
 
+def test_a_device_that_speaks_up_in_the_first_seconds_is_no_news() -> None:
+    async def main(clock: LoopClock) -> tuple[list[str], list]:
+        hall = Hall(clock, ["a"])
+        hall.plant.health["a"] = "garbage"
+        task = asyncio.ensure_future(hall.collector.run())
+        states = [hall.health("a").state]
+        with capture_logs() as logs:
+            for health in ("garbage", "ok"):
+                hall.plant.health["a"] = health
+                await asyncio.sleep(4.0)
+                states.append(hall.health("a").state)
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+        return states, logs
+
+    assert in_virtual_time(main) == (["unknown", "unknown", "good"], [])
+
+
 def test_garbage_is_no_answer_and_no_number() -> None:
     async def main(clock: LoopClock) -> Hall:
         hall = Hall(clock, ["a"])
