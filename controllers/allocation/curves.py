@@ -202,17 +202,32 @@ class Units:
         return low
 
     def _tangent(self) -> FloatArray:
-        """Where the line from (low, worth(low)) touches the curve; `low` where it is concave."""
+        """Where the line from (low, worth(low)) touches the curve; `low` where it is concave.
+
+        With all members alike the line starts at no tokens and touches where T/(C − low) is
+        greatest: C0 + k·((C0 − low)/k)^(1/(n+1)).
+        """
         knee = np.zeros(len(self.low))
         np.maximum.at(knee, self.unit, self.curves.c0)
         convex = self.low < knee
+        if not convex.any():
+            return self.low
+        one = self.curves.take(self._first)
+        bow = np.maximum(one.c0 - self.low, 0.0) / one.k
+        touch = np.clip(one.c0 + one.k * np.power(bow, 1.0 / (one.n + 1.0)), self.low, self.high)
+        if bool(np.any(convex & ~self.uniform)):
+            touch = np.where(self.uniform, touch, self._touch(knee))
+        return np.where(convex, touch, self.low)
+
+    def _touch(self, knee: FloatArray) -> FloatArray:
+        """The tangent point above the last knee, by bisection."""
         left, right = np.clip(knee, self.low, self.high), self.high.copy()
         base = self.worth(self.low)
         for _ in range(60):
             middle = 0.5 * (left + right)
             short = self.worth(middle) - base < self.slope(middle) * (middle - self.low)
             left, right = np.where(short, middle, left), np.where(short, right, middle)
-        return np.where(convex, right, self.low)
+        return right
 
 
 def stack(

@@ -99,7 +99,9 @@ class Pool:
         broken = np.flatnonzero(slack < 0.0)
         if not len(broken):
             return 0
-        broken = broken[np.argsort(slack[broken] / self.rows.limit_w[broken], kind="stable")]
+        broken = broken[
+            np.argsort(slack[broken] / np.maximum(self.rows.limit_w[broken], 1.0), kind="stable")
+        ]
         known, seen, added = set(self.numbers), set(), []
         for row in broken.tolist():
             element = self.rows.element(row)

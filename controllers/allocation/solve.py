@@ -130,14 +130,16 @@ def _would_fix(problem: Problem, broken: Violation) -> str:
     least = np.zeros(len(problem.units.low))
     np.maximum.at(least, problem.unit, able)
     yields = float(np.sum(share * np.maximum(problem.units.low - least, 0.0)))
+    is_loop = broken.element in {row.loop for row in rows.heat}
+    raised = "heat capacity" if is_loop else "rating"
     if yields >= broken.over_w:
         return (
             f"lower floors of nodes on {broken.element} by {need} in all (they can give "
-            f"{yields / 1000.0:.1f} kW) or raise its rating by {need}"
+            f"{yields / 1000.0:.1f} kW) or raise its {raised} by {need}"
         )
     loads = weights * problem.load_w(problem.units.low)
     heaviest = problem.topology.loads[int(np.argmax(loads))]
     return (
         f"take {need} of load off {broken.element} ({heaviest} puts "
-        f"{float(loads.max()) / 1000.0:.1f} kW on it) or raise its rating by {need}"
+        f"{float(loads.max()) / 1000.0:.1f} kW on it) or raise its {raised} by {need}"
     )

@@ -127,7 +127,8 @@ class Stage:
         pool = self.pool
         while True:
             fresh = pool.matrix[program.rows :]
-            program.limit(fresh, (pool.limit_w[program.rows :] - fresh @ base) / 1000.0)
+            room = np.maximum(pool.limit_w[program.rows :] - fresh @ base, 0.0)
+            program.limit(fresh, room / 1000.0)
             program.shape(*self._pieces(centre, width))
             optimum = program.solve()
             if optimum is None or pool.grow(self._with(self._caps_of(optimum))) == 0:

@@ -276,3 +276,19 @@ def test_a_group_of_unlike_nodes_sits_where_its_slopes_add_up() -> None:
     assert plan.caps_w["n1"] == plan.caps_w["n2"] == pytest.approx(best, abs=0.5)
     assert plan.objective == pytest.approx(earned(plan.caps_w["n1"]), rel=1e-9)
     assert plan.objective >= earned(best) * (1.0 - 1e-7)
+
+
+def test_floors_that_fill_a_limit_exactly_are_a_plan() -> None:
+    floors = 2000.0 + 2 * 8 * FACTOR * 200.0
+    plan = solve(Problem.of(hall(f"{floors!r} W"), {"n1": node(), "n2": node("r2")}))
+    assert plan.feasible
+    assert plan.caps_w == pytest.approx({"n1": 200.0, "n2": 200.0})
+
+
+def test_a_loop_that_cannot_take_the_floors_is_what_is_missing() -> None:
+    nodes = {"n1": node(), "n2": node("r2")}
+    heat = [HeatRow("loop-1", "loss of u", np.array([1.0, 1.0]), 0.0)]
+    plan = solve(Problem.of(hall(None), nodes, heat=heat))
+    assert plan.missing is not None
+    assert (plan.missing.element, plan.missing.case) == ("loop-1", "loss of u")
+    assert "heat capacity" in plan.missing.would_fix
