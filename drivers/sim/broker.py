@@ -7,6 +7,7 @@ an outage of the broker can be played.
 from __future__ import annotations
 
 import logging
+from collections.abc import Iterator
 from typing import Any, Final
 
 from amqtt.broker import Broker
@@ -15,6 +16,40 @@ _HOST: Final = "127.0.0.1"
 _PLUGINS: Final[dict[str, Any]] = {
     "amqtt.plugins.authentication.AnonymousAuthPlugin": {"allow_anonymous": True}
 }
+
+
+class _Subscriptions(dict[str, Any]):
+    """Filter -> sessions; may change while somebody goes through it.
+
+    amqtt 0.12 awaits in the middle of such walks: when many clients come back at once, a plain
+    dict raises, and the client being served is left connected and deaf.
+    """
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(list(self.keys()))
+
+    def items(self) -> Any:
+        return dict(super().items()).items()
+
+
+class _Broker(Broker):  # type: ignore[misc]
+    """amqtt's broker without two faults of its 0.12 (see also `_Subscriptions`)."""
+
+    def __init__(self, config: dict[str, Any]) -> None:
+        super().__init__(config)
+        self._subscriptions = _Subscriptions()
+
+    async def _publish_retained_messages_for_subscription(
+        self, subscription: tuple[str, int], session: Any
+    ) -> None:
+        """Send a client what is retained under a filter of its own.
+
+        On each connection amqtt goes through the filters of all clients, so that a client would
+        get messages that it never asked for, and those that it did ask for twice.
+        """
+        holders = self._subscriptions.get(subscription[0], ())
+        if any(holder.client_id == session.client_id for holder, _ in holders):
+            await super()._publish_retained_messages_for_subscription(subscription, session)
 
 
 class EmbeddedBroker:
@@ -39,7 +74,7 @@ class EmbeddedBroker:
     async def start(self) -> str:
         """Listen; returns the address."""
         if self._broker is None:
-            broker = Broker(
+            broker = _Broker(
                 {
                     "listeners": {"default": {"type": "tcp", "bind": f"{_HOST}:{self.port}"}},
                     "plugins": _PLUGINS,
