@@ -46,6 +46,8 @@ FlowLpm = Annotated[float, _quantity("flow", at_least_zero=True)]
 DurationS = Annotated[float, _quantity("time", at_least_zero=True)]
 Share = Annotated[float, _quantity("ratio", at_least_zero=True)]
 RampWMin = Annotated[float, _quantity("power_ramp", positive=True)]
+ResistanceKW = Annotated[float, _quantity("thermal_resistance", positive=True)]
+PerKelvin = Annotated[float, _quantity("per_kelvin", at_least_zero=True), Field(le=0.02)]
 TokenRate = Annotated[float, _quantity("token_rate", at_least_zero=True)]
 Name = Annotated[str, Field(min_length=1, max_length=64, pattern=r"^[A-Za-z0-9][A-Za-z0-9_.\-]*$")]
 
@@ -244,10 +246,10 @@ class Loop(Strict):
     flow_one_cdu_lost: Share = 0.5
     heat_capacity: PowerW
     supply_rise_on_cdu_loss: DifferenceK = 1.0
-    gpu_resistance: float = Field(default=0.036, gt=0.0)  # K/W of one GPU at design flow
+    gpu_resistance: ResistanceKW = 0.036  # of one GPU at design flow
     gpu_flow_share: float = Field(default=0.45, ge=0.0, le=1.0)  # part of R that flow moves
     gpu_flow_exponent: float = Field(default=0.6, gt=0.0, le=1.0)
-    leakage_per_k: float = Field(default=0.003, ge=0.0, le=0.02)  # dlnP/dT of a GPU
+    leakage_per_k: PerKelvin = 0.003  # dlnP/dT of a GPU
     dew_point_override: bool = False  # the CDU guards against condensation by itself
 
 

@@ -45,6 +45,8 @@ UNITS: Final[dict[str, dict[str, tuple[float, float]]]] = {
     | {"d": (86400.0, 0.0)},
     "ratio": {"%": (0.01, 0.0)},
     "power_ramp": {"W/min": (1.0, 0.0), "kW/min": (1e3, 0.0), "MW/min": (1e6, 0.0)},
+    "thermal_resistance": {"K/W": (1.0, 0.0)},
+    "per_kelvin": {"%/K": (0.01, 0.0), "1/K": (1.0, 0.0)},
     "token_rate": {"tok/s": (1.0, 0.0)},
 }
 

@@ -18,6 +18,7 @@ from controllers.blocks import low_pass
 from controllers.cooling.air import dew_point_c
 from controllers.cooling.memory import (
     CAP_WIDTH_S,
+    FLOW_WIDTH_S,
     PEAK_WIDTH_S,
     U_WIDTH_S,
     LoopMemory,
@@ -71,6 +72,21 @@ def resistance(loop: Loop, flow_lpm: float) -> float:
 def worst_flow_share(loop: Loop) -> float:
     """Part of the flow left after the worst single cooling or power loss."""
     return min(loop.flow_one_pump_lost, loop.flow_one_cdu_lost)
+
+
+def flow_left(flow_lpm: float, lately_lpm: float, worst_share: float) -> float:
+    """V': the flow after the worst single loss, L/min.
+
+    A loss that has just happened is that single loss: it is not feared a second time until a
+    quarter of an hour has passed (as with power, where N+1 on what remains is a separate step).
+
+    Args:
+        flow_lpm: of the loop now.
+        lately_lpm: greatest of the last 15 min; NaN if none was seen.
+        worst_share: part of the flow that the worst loss leaves.
+    """
+    reference = flow_lpm if math.isnan(lately_lpm) else max(flow_lpm, lately_lpm)
+    return min(flow_lpm, worst_share * reference)
 
 
 def margin_of_error_k(loop: Loop, settings: CoolingSettings) -> float:
@@ -202,7 +218,11 @@ def observe(
     # An unknown flow credits the least and charges the most that any flow so far would.
     hi = flow if flow is not None else max(config.design_flow, last or 0.0)
     lo = flow if flow is not None else min(worst * config.design_flow, last or math.inf)
-    r_now, r_left = resistance(config, hi), resistance(config, worst * lo)
+    flows = memory.flows.take(
+        np.array([np.nan if flow is None else flow]), snapshot.now_s, FLOW_WIDTH_S, least=False
+    )
+    left = flow_left(lo, float(flows.greatest()[0]), worst)
+    r_now, r_left = resistance(config, hi), resistance(config, left)
 
     mask = site.gpu_mask[loop.nodes].ravel()
     power = snapshot.good(site.gpu_power[loop.nodes].ravel())
@@ -224,11 +244,14 @@ def observe(
     now = snapshot.now_s
     ceilings = memory.ceilings.take(ceiling, now, U_WIDTH_S, least=True)
     caps = memory.caps.take(allowed, now, CAP_WIDTH_S, least=True)
-    peaks = memory.peaks.take(power, now, PEAK_WIDTH_S, least=False)
+    explained = (np.nan if supply is None else supply) + power * resistance(
+        config, config.design_flow if flow is None else flow
+    )
+    peaks = memory.peaks.take(explained, now, PEAK_WIDTH_S, least=False)
     types = gpu_types(site, loop)
     least_u = _worst_of_type(ceilings.least(), types, mask)
     heat_kw = float((rack_w[loop.racks] * loop.shares).sum()) / 1e3
-    return_c = config.return_max - heat_kw / (KW_PER_LPM_K * worst * lo)
+    return_c = config.return_max - heat_kw / (KW_PER_LPM_K * left)
     high, high_because = None, "no GPU has shown its margin yet"
     if mask.any() and not np.isnan(least_u).all():
         ranked: Mapping[str, float] = {
@@ -267,6 +290,7 @@ def observe(
             ceilings=ceilings,
             caps=caps,
             peaks=peaks,
+            flows=flows,
             seen_s=now,
             flow_lpm=last,
         ),

@@ -8,7 +8,7 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from controllers.cooling.bounds import LoopBounds, resistance, worst_flow_share
+from controllers.cooling.bounds import LoopBounds, worst_flow_share
 from controllers.cooling.memory import SAG_WIDTH_S, LoopMemory
 from facility.points import Flaw, FloatArray, Grade, IntArray
 from facility.site import LoopModel, SiteModel
@@ -36,7 +36,8 @@ def watch_flow(
     """Why the loop's flow counts as lost ("" if it does not), latched for a minute.
 
     Two reads in a row of a dead flow or of no running pump; or at least three GPUs on at least two
-    nodes hotter than supply + R·(60-s peak power) + 3 K, which no load step can do.
+    nodes hotter by 3 K than supply + R·power ever explained within 60 s, which no step of load,
+    supply or flow can do: a chip follows each of them late.
     """
     config, now = loop.config, snapshot.now_s
     states = snapshot.good(loop.pump_state)
@@ -44,7 +45,7 @@ def watch_flow(
     least = DEAD_FLOW * worst_flow_share(config) * config.design_flow
     dry = bounds.flow_lpm is not None and bounds.flow_lpm < least
     strikes = memory.flow_strikes + 1 if stopped or dry else 0
-    hot = _too_hot(site, loop, snapshot, bounds, memory)
+    hot = _too_hot(site, loop, snapshot, memory)
     why = ""
     if strikes >= 2:
         why = "no pump runs" if stopped else f"flow {bounds.flow_lpm or 0.0:.0f} L/min"
@@ -70,17 +71,14 @@ def _too_hot(
     site: SiteModel,
     loop: LoopModel,
     snapshot: Snapshot,
-    bounds: LoopBounds,
     memory: LoopMemory,
 ) -> bool:
-    if bounds.supply_c is None or not len(loop.nodes):
+    if not len(loop.nodes):
         return False
     temperature = snapshot.good(site.gpu_temperature[loop.nodes])
-    peak = memory.peaks.greatest().reshape(temperature.shape)
-    flow = loop.config.design_flow if bounds.flow_lpm is None else bounds.flow_lpm
-    expected = bounds.supply_c + resistance(loop.config, flow) * peak
+    explained = memory.peaks.greatest().reshape(temperature.shape)
     with np.errstate(invalid="ignore"):
-        hot = temperature > expected + HOT_K
+        hot = temperature > explained + HOT_K
     return int(hot.sum()) >= 3 and int(hot.any(axis=1).sum()) >= 2
 
 

@@ -13,6 +13,7 @@ from facility.site import LoopModel, SiteModel
 U_BUCKETS, U_WIDTH_S = 30, 10.0
 CAP_BUCKETS, CAP_WIDTH_S = 6, 10.0
 PEAK_BUCKETS, PEAK_WIDTH_S = 6, 10.0
+FLOW_BUCKETS, FLOW_WIDTH_S = 15, 60.0
 SAG_BUCKETS, SAG_WIDTH_S = 10, 60.0
 
 
@@ -24,7 +25,8 @@ class LoopMemory:
         slow_w: float64[G'], power low-passed at the GPU's thermal time; NaN: never seen.
         ceilings: least U_i of 5 min per GPU.
         caps: least thermal cap of a minute per GPU.
-        peaks: greatest power of a minute per GPU.
+        peaks: hottest that supply, flow and power explain, of a minute, per GPU.
+        flows: greatest flow of the loop in 15 min: what a pump that has just stopped once gave.
         flow_lpm: last good flow of the loop.
         dew_c, dew_s: last good worst dew point and when.
         dew_hours: highest dew point of each of the last 24 hours, newest first.
@@ -42,6 +44,7 @@ class LoopMemory:
     ceilings: Extremes
     caps: Extremes
     peaks: Extremes
+    flows: Extremes
     levels: Extremes
     seen_s: float | None = None
     flow_lpm: float | None = None
@@ -73,5 +76,6 @@ class LoopMemory:
             Extremes.empty(U_BUCKETS, gpus),
             Extremes.empty(CAP_BUCKETS, gpus),
             Extremes.empty(PEAK_BUCKETS, gpus),
+            Extremes.empty(FLOW_BUCKETS, 1),
             Extremes.empty(SAG_BUCKETS, 2 * len(loop.cdus)),
         )

@@ -18,7 +18,7 @@ def demo_hall(**loop_changes: Any) -> Facility:
     """facility/demo.yaml with plates as they are met in the field (0.058 K/W, see docs)."""
     text = (resources.files("facility") / "demo.yaml").read_text(encoding="utf-8")
     facility = load_text(text).facility
-    changes = {"gpu_resistance": 0.058, "flow_one_cdu_lost": 0.5, **loop_changes}
+    changes = {**loop_changes}
     loops = {name: loop.model_copy(update=changes) for name, loop in facility.cooling.loops.items()}
     cooling = facility.cooling.model_copy(update={"loops": loops})
     return facility.model_copy(update={"cooling": cooling})
