@@ -86,6 +86,7 @@ class ControlLoop:
         recorder: Recorder | None = None,
         on_cycle: Callable[[Decision], None] | None = None,
         memory: Memory | None = None,
+        away_s: float | None = None,
     ) -> None:
         """Wire a loop; `run` starts it.
 
@@ -106,6 +107,7 @@ class ControlLoop:
             recorder: records the run.
             on_cycle: told of every decision; must not block.
             memory: to go on with; None: a fresh start.
+            away_s: how long no controller ran before this one, if that is known.
         """
         self._site, self._image, self._clock = site, image, clock
         self._workers, self._journal, self._apply = workers, journal, apply
@@ -117,6 +119,7 @@ class ControlLoop:
         self._epoch, self._spool = epoch, spool
         self._recorder, self._on_cycle = recorder, on_cycle
         self._memory = Memory.empty(site) if memory is None else memory
+        self._away_s = away_s
         self._wake = asyncio.Event()
         self._acks: list[Ack] = []
         self._unjournalled: list[Ack] = []
@@ -208,7 +211,8 @@ class ControlLoop:
         would be the hall's largest load step.
         """
         until_s = self._clock.monotonic_s() + FIRST_LOOK_S
-        while not self._image.complete and self._clock.monotonic_s() < until_s:
+        # Collectors write the image by slice; nobody signals that it is complete.
+        while not self._image.complete and self._clock.monotonic_s() < until_s:  # noqa: ASYNC110
             await asyncio.sleep(0.1)
 
     async def step(self) -> Decision:
@@ -268,6 +272,7 @@ class ControlLoop:
             sequence_base=self._sequence_base,
             maintenance=self._maintenance,
             journal_ok=self._journal_ok,
+            away_s=self._away_s,
         )
 
     def _ask(self, request: PlanRequest) -> None:

@@ -5,15 +5,19 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Final
 
 from controllers.cycle import decide
 from controllers.cycle.state import CycleInput, Memory
 from facility.config import Facility
 from facility.exact import decode, digest
 from facility.points import Scan
-from facility.recording import RecordedCycle, RecordedMemory, Recording
+from facility.recording import RecordedCycle, RecordedMemory, Recording, RecordingError
 from facility.site import SiteModel
-from facility.snapshot import LiveImage
+from facility.snapshot import LiveImage, Snapshot
+
+#: What reading a damaged or foreign line may raise.
+BAD_LINE: Final = (KeyError, TypeError, ValueError, IndexError, AttributeError)
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +79,7 @@ def replay(
             image.update(event)
             scans += 1
         elif isinstance(event, RecordedMemory):
-            recorded = decode(Memory, event.memory)
+            recorded = _memory(event)
             if cycles == 0:
                 memory = recorded
             elif config_override is None:
@@ -83,15 +87,38 @@ def replay(
             checkpoints += 1
         elif isinstance(event, RecordedCycle):
             cycles += 1
-            now_s = decode(float, event.inputs["now_s"])
-            snapshot = image.freeze(int(event.inputs["now_ms"]), now_s)
-            inputs = CycleInput.from_json(event.inputs, snapshot)
+            snapshot = image.freeze(*_moment(event))
+            inputs = _inputs(event, snapshot)
             decision, memory, _ = decide(site, memory, inputs)
             found = digest(decision)
             if found != event.decision:
                 commands = tuple(f"{c.point}={c.value!r}" for c in decision.commands)
                 differences.append(Difference(inputs.cycle, event.decision, found, commands))
     return ReplayReport(cycles, scans, tuple(differences), checkpoints, checkpoints_ok)
+
+
+def _moment(event: RecordedCycle) -> tuple[int, float]:
+    try:
+        return int(event.inputs["now_ms"]), decode(float, event.inputs["now_s"])
+    except BAD_LINE as error:
+        raise RecordingError(f"a cycle without its moment: {error!r}") from error
+
+
+def _inputs(event: RecordedCycle, snapshot: Snapshot) -> CycleInput:
+    try:
+        return CycleInput.from_json(event.inputs, snapshot)
+    except BAD_LINE as error:
+        raise RecordingError(f"a cycle whose inputs cannot be read: {error!r}") from error
+
+
+def _memory(event: RecordedMemory) -> Memory:
+    try:
+        memory = decode(Memory, event.memory)
+    except BAD_LINE as error:
+        raise RecordingError(f"a checkpoint that cannot be read: {error!r}") from error
+    if not isinstance(memory, Memory):
+        raise RecordingError("a checkpoint that is no memory")
+    return memory
 
 
 def to_text(report: ReplayReport) -> str:

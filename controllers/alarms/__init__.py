@@ -1,11 +1,17 @@
 """Conditions become alarms: delays, one page per cause, consequences folded under it."""
 
 from controllers.alarms.machine import AlarmMemory, AlarmState, step
-from controllers.alarms.watch import device_conditions, power_conditions, room_conditions
+from controllers.alarms.watch import (
+    absence_conditions,
+    device_conditions,
+    power_conditions,
+    room_conditions,
+)
 
 __all__ = [
     "AlarmMemory",
     "AlarmState",
+    "absence_conditions",
     "device_conditions",
     "power_conditions",
     "room_conditions",

@@ -11,7 +11,10 @@ from controllers.blocks import Delayed
 from facility.commands import AlarmEvent
 
 #: Kinds that explain others, most fundamental first.
-CAUSES: Final = ("element_lost", "device_unreachable", "flow_lost", "pump_lost")
+CAUSES: Final = ("element_lost", "device_unreachable", "flow_lost", "pump_lost", "agent_silent")
+#: The alarm that says that the broker is gone, and what everything behind it hangs on.
+BROKER_ALARM: Final = "agent_silent:all"
+BROKER: Final = "broker"
 #: The headroom that a loss took away is explained by the loss.
 OF_THE_PLANT: Final = ("redundancy_lost", "overload", "allocation_infeasible")
 
@@ -99,6 +102,8 @@ def step(
         known = present.get(condition.key)
         if known is None or condition.severity > known.severity:
             present[condition.key] = condition
+    if BROKER_ALARM in present:
+        dead = {**dead, BROKER: BROKER_ALARM}
     causes = {k: c for k, c in present.items() if c.kind in CAUSES} | {
         k: s.last for k, s in memory.states.items() if s.delayed.on and s.last.kind in CAUSES
     }

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 
+from controllers.alarms.machine import BROKER, BROKER_ALARM
 from controllers.base import Condition
 from controllers.blocks import above
 from controllers.headroom import Headroom, kilowatts
@@ -18,6 +19,10 @@ from facility.snapshot import Snapshot
 #: NVML clock-event bits: SW thermal, HW thermal slowdown, HW power brake.
 THERMAL_BITS = 0x20 | 0x40
 UPS_ON_BATTERY = 5.0
+#: How long a controller that came back tells of its absence.
+SAID_S = 20.0
+#: Agent state codes "holding" and "fallback".
+AGENT_ALONE = (2.0, 3.0)
 
 
 def things_dead(site: SiteModel, losses: Losses) -> dict[str, str]:
@@ -63,6 +68,8 @@ def _hangs_on(site: SiteModel, device: str) -> tuple[str, ...]:
     for loop in site.loops:
         if device in loop.cdus:
             out.append(loop.config.cdus[device])
+    if config.address.startswith("mqtt:"):
+        out.append(BROKER)
     return tuple(out)
 
 
@@ -85,8 +92,32 @@ def device_conditions(site: SiteModel, snapshot: Snapshot) -> list[Condition]:
     if len(silent) > max(3, len(site.nodes) // 2):
         text = f"{len(silent)} of {len(site.nodes)} agents are silent: is the broker down?"
         rest = [c for c in found if c.kind != "agent_silent"]
-        return [*rest, Condition("agent_silent", "all", Severity.CRITICAL, text, page=True)]
+        kind, subject = BROKER_ALARM.split(":")
+        return [*rest, Condition(kind, subject, Severity.CRITICAL, text, page=True)]
     return found
+
+
+def absence_conditions(
+    site: SiteModel, snapshot: Snapshot, away_s: float | None, running_s: float
+) -> list[Condition]:
+    """`control_lost`: nobody renewed the agents' leases for longer than a lease.
+
+    Args:
+        site: the site.
+        snapshot: the present.
+        away_s: how long no controller ran before this run, if that is known.
+        running_s: for how long this one has run; it tells for SAID_S.
+    """
+    state = snapshot.good(site.node_agent_state)
+    alone = int(np.isin(state, AGENT_ALONE).sum())
+    away = away_s if away_s is not None and running_s < SAID_S else 0.0
+    if not alone and away <= site.facility.agents.lease:
+        return []
+    text = f"{alone} of {len(site.nodes)} nodes hold their caps by themselves. " if alone else ""
+    if away > 0.0:
+        text += f"No controller ran for {away:.0f} s; the agents kept their caps. "
+    text += "Find out why it was away."
+    return [Condition("control_lost", "hall", Severity.WARNING, text, page=True, on_delay_s=0.0)]
 
 
 def power_conditions(

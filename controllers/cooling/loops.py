@@ -96,14 +96,7 @@ def control_loop(
     flow_why, memory = watch_flow(site, loop, snapshot, bounds, memory)
     leaks, memory = watch_leaks(site, loop, snapshot, memory)
     if memory.target_c is None or dwelt(memory.target_s, now, settings.period):
-        ambient, primary = (
-            float(snapshot.good(np.array([site.ambient]))[0]),
-            float(np.fmax.reduce(snapshot.good(loop.primary_supply), initial=-math.inf)),
-        )
-        if not bounds.inputs_lost:
-            primary = math.nan if math.isinf(primary) else primary
-            target, _ = aim(bounds, settings, ambient, primary, loop.config.default_setpoint)
-            memory = replace(memory, target_c=target, target_s=now)
+        memory = _aimed(site, loop, snapshot, bounds, memory)
     conflict = bounds.high_c is not None and bounds.low_c > bounds.high_c
     move = next_move(
         loop.config,
@@ -135,6 +128,21 @@ def control_loop(
         bounds,
     )
     return outcome, memory
+
+
+def _aimed(
+    site: SiteModel, loop: LoopModel, snapshot: Snapshot, bounds: LoopBounds, memory: LoopMemory
+) -> LoopMemory:
+    """The memory with a new economic target, where everything it rests on is measured now."""
+    ambient = float(snapshot.good(np.array([site.ambient]))[0])
+    missing = site.ambient >= 0 and math.isnan(ambient)
+    if bounds.inputs_lost or (missing and memory.target_c is not None):
+        return memory
+    waters = snapshot.good(loop.primary_supply)
+    primary = math.nan if np.isnan(waters).all() else float(np.nanmax(waters))
+    settings = site.facility.controllers.cooling
+    target, _ = aim(bounds, settings, ambient, primary, loop.config.default_setpoint)
+    return replace(memory, target_c=target, target_s=snapshot.now_s)
 
 
 def _proposals(

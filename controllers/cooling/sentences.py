@@ -146,6 +146,8 @@ def conditions(
         )
     out.extend(_leaks(site, leaks))
     if memory.lost_since_s is not None:
+        published = {"dew point", "GPU margins"} & set(bounds.inputs_lost)
+        behind = ("broker",) if published else ()
         out.append(
             Condition(
                 "data_blind",
@@ -153,7 +155,7 @@ def conditions(
                 warning,
                 f"{loop.name}: {', '.join(bounds.inputs_lost) or 'inputs'} not measured: "
                 f"{move.text}.",
-                about=tuple(loop.config.cdus.values()),
+                about=(*loop.config.cdus.values(), *behind),
             )
         )
     return tuple(out)

@@ -312,13 +312,22 @@ def _want(
     for node, value in held.items():
         if node in leases:
             desired[site.node_index[node]] = value
-    for flag, bound in ((merged.to_floor, site.floor_w), (merged.to_min, site.min_cap_w)):
+    reasons = list(wanted.reasons)
+    for flag, bound, why in (
+        (merged.to_floor, site.floor_w, "a leak at the rack: its floor"),
+        (merged.to_min, site.min_cap_w, "coolant flow lost: the board's minimum"),
+    ):
         desired = np.where(flag, np.minimum(desired, bound), desired)
         high = np.where(flag, np.minimum(high, bound), high)
         protect |= flag
+        for i in np.flatnonzero(flag):
+            reasons[int(i)] = why
     for node, value in (*fixed.items(), *((n, v) for n, v in foreign.items() if n in held)):
         desired[site.node_index[node]] = value
-    return replace(wanted, desired_w=desired, protect=protect, high_w=high), refused
+    changed = replace(
+        wanted, desired_w=desired, protect=protect, high_w=high, reasons=tuple(reasons)
+    )
+    return changed, refused
 
 
 def _frozen(inputs: CycleInput, plant: Plant) -> str:

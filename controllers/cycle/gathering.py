@@ -33,6 +33,9 @@ def conditions(
     wanted: Wanted,
 ) -> list[Condition]:
     out = alarms.device_conditions(site, inputs.snapshot)
+    started_s = inputs.now_s if memory.started_s is None else memory.started_s
+    running_s = inputs.now_s - started_s
+    out += alarms.absence_conditions(site, inputs.snapshot, inputs.away_s, running_s)
     out += alarms.power_conditions(
         site,
         inputs.snapshot,

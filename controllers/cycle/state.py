@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 import numpy as np
@@ -69,6 +69,7 @@ class CycleInput:
         snapshot: the frozen image.
         epoch: of the hall's lease held now; None: lowering only.
         journal_ok: intents can be committed; if not, lowering only.
+        away_s: how long no controller ran before this run; None: unknown, or never one before.
         modes: scope ("hall", "rack:r01", "loop:loop-1") -> mode; the narrower scope wins.
         overrides: operators' leases; those that have ended are dropped by the cycle.
         acks: that arrived since the cycle before.
@@ -90,11 +91,13 @@ class CycleInput:
     sequence_base: int = 0
     maintenance: tuple[str, ...] = ()
     journal_ok: bool = True
+    away_s: float | None = None
 
     def to_json(self) -> dict[str, Any]:
         """All but the snapshot, which a replay freezes itself; exact."""
         return {
             "cycle": self.cycle,
+            "snapshot": self.snapshot.number,
             "now_ms": self.now_ms,
             "now_s": encode(self.now_s),
             "epoch": self.epoch,
@@ -106,14 +109,18 @@ class CycleInput:
             "sequence_base": self.sequence_base,
             "maintenance": list(self.maintenance),
             "journal_ok": self.journal_ok,
+            "away_s": encode(self.away_s),
         }
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any], snapshot: Snapshot) -> CycleInput:
-        """Read back what `to_json` wrote."""
+        """Read back what `to_json` wrote.
+
+        The snapshot takes the number it had then: others may have frozen the image in between.
+        """
         return cls(
             cycle=int(data["cycle"]),
-            snapshot=snapshot,
+            snapshot=replace(snapshot, number=int(data["snapshot"])),
             now_ms=int(data["now_ms"]),
             now_s=decode(float, data["now_s"]),
             epoch=data["epoch"],
@@ -125,6 +132,7 @@ class CycleInput:
             sequence_base=int(data["sequence_base"]),
             maintenance=tuple(data["maintenance"]),
             journal_ok=bool(data["journal_ok"]),
+            away_s=decode(float | None, data["away_s"]),
         )
 
 

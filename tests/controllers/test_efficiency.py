@@ -1,0 +1,61 @@
+"""Tokens per watt from counters and power."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from controllers.efficiency import EfficiencyMemory, account
+from tests.controllers.toy import Toy, site_of, small_hall
+
+
+class Meter:
+    def __init__(self, **plant: float) -> None:
+        self.site = site_of(small_hall())
+        self.toy = Toy(self.site, **plant)  # type: ignore[arg-type]
+        self.memory = EfficiencyMemory.empty(self.site)
+
+    def run(self, seconds: int, *, metered: bool = True) -> dict[str, object]:
+        facts: dict[str, object] = {}
+        for _ in range(seconds):
+            racks = np.array([self.toy.rack_w(r) for r in self.site.racks])
+            racks = racks if metered else np.full_like(racks, np.nan)
+            found, self.memory = account(self.site, self.toy.snapshot(), racks, self.memory)
+            facts = dict(found)
+            self.toy.advance()
+        return facts
+
+
+def expected(toy: Toy) -> float:
+    x = (toy.cap_w - 120.0) / 300.0
+    tokens = 16 * 1000.0 * x / (1.0 + x**4) ** 0.25
+    return tokens / toy.rack_w("r01")
+
+
+def test_tokens_per_joule_are_tokens_over_the_racks_joules() -> None:
+    meter = Meter(cap_w=400.0)
+    facts = meter.run(40)
+    rack = facts["racks"]["r01"]  # type: ignore[index]
+    assert rack["tokens_per_joule"] == pytest.approx(expected(meter.toy), rel=1e-3)
+    assert facts["hall"]["tokens_per_joule"] == pytest.approx(expected(meter.toy), rel=1e-3)  # type: ignore[index]
+
+
+def test_no_claim_before_five_seconds_and_no_p5_before_five_minutes() -> None:
+    meter = Meter()
+    assert meter.run(4)["hall"]["tokens_per_joule"] is None  # type: ignore[index]
+    assert meter.run(200)["hall"]["sustained_p5"] is None  # type: ignore[index]
+    assert meter.run(120)["hall"]["sustained_p5"] == pytest.approx(expected(meter.toy), rel=1e-2)  # type: ignore[index]
+
+
+def test_without_meters_there_is_no_claim() -> None:
+    hall = Meter().run(30, metered=False)["hall"]
+    assert hall["tokens_per_joule"] is None  # type: ignore[index]
+    assert hall["power_w"] is None  # type: ignore[index]
+
+
+def test_a_counter_that_starts_again_costs_one_step_and_makes_no_jump() -> None:
+    meter = Meter(cap_w=400.0)
+    meter.run(20)
+    meter.toy.tokens["r01-n1"] = 0.0
+    facts = meter.run(60)
+    assert facts["hall"]["tokens_per_joule"] == pytest.approx(expected(meter.toy), rel=1e-3)  # type: ignore[index]
