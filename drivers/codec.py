@@ -243,7 +243,7 @@ def _pack_registers(where: ModbusWhere, number: float) -> tuple[int, ...] | None
         return None
     try:
         if where.type in ("f32", "f64"):
-            data = struct.pack(_FORMATS[where.type], number)
+            data = struct.pack(_FORMATS[where.type], number + 0.0)  # -0.0 goes out as 0.0
             if not math.isfinite(struct.unpack(_FORMATS[where.type], data)[0]):
                 return None
         else:

