@@ -35,6 +35,7 @@ POLICY: Final = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
     "form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
 )
+SAFE: Final = frozenset({"GET", "HEAD", "OPTIONS"})
 HEADERS: Final = {
     "Content-Security-Policy": POLICY,
     "X-Content-Type-Options": "nosniff",
@@ -103,6 +104,8 @@ class Shield:
     def _refusal(self, request: Request) -> problems.Problem | None:
         if not self._served(request):
             return problems.Problem("wrong-host", "this service does not answer to that host name")
+        if request.method not in SAFE and request.headers.get("sec-fetch-site") == "cross-site":
+            return problems.Problem("cross-site", "a page of another site sent this")
         length = request.headers.get("content-length", "0")
         if not length.isascii() or not length.isdigit() or int(length) > self._max_body:
             return problems.Problem("too-large", f"a body has at most {self._max_body} bytes")

@@ -135,6 +135,7 @@ class Listener:
     def __init__(self, room: int) -> None:
         self._cycles: deque[Decision] = deque(maxlen=room)
         self._new = asyncio.Event()
+        self._closed = False
         self.lost = 0
 
     def put(self, decision: Decision) -> None:
@@ -144,9 +145,16 @@ class Listener:
         self._cycles.append(decision)
         self._new.set()
 
-    async def next(self) -> Decision:
-        """The oldest decision not read yet; waits for one."""
+    def close(self) -> None:
+        """End the wait of the reader."""
+        self._closed = True
+        self._new.set()
+
+    async def next(self) -> Decision | None:
+        """The oldest decision not read yet; waits for one. None when the feed has closed."""
         while not self._cycles:
+            if self._closed:
+                return None
             self._new.clear()
             await self._new.wait()
         return self._cycles.popleft()
@@ -164,6 +172,13 @@ class Feed:
         self._listeners: set[Listener] = set()
         self._numbers: deque[tuple[int, Mapping[str, float]]] = deque(maxlen=TREND_POINTS)
         self._alarms: dict[str, AlarmEvent] = {}
+        self._closed = False
+
+    def close(self) -> None:
+        """End every stream, so that a shutdown need not wait for them."""
+        self._closed = True
+        for listener in self._listeners:
+            listener.close()
 
     @property
     def listeners(self) -> int:
@@ -173,7 +188,7 @@ class Feed:
     @property
     def has_room(self) -> bool:
         """Whether one more may listen."""
-        return self.listeners < self._limit
+        return not self._closed and self.listeners < self._limit
 
     def remember(self, alarms: Iterable[AlarmEvent]) -> None:
         """Take over alarms that stood before this process started, or changed since."""
@@ -205,10 +220,10 @@ class Feed:
         """Listen until the block ends.
 
         Raises:
-            Refused: as many listen already as may.
+            Refused: as many listen already as may, or the feed has closed.
         """
         if not self.has_room:
-            raise Refused(f"{self._limit} streams are open already", "streams")
+            raise Refused(f"no more than {self._limit} streams, and none at the end", "streams")
         listener = Listener(self._room)
         self._listeners.add(listener)
         try:

@@ -23,6 +23,7 @@ CODES: Final[dict[str, tuple[int, str]]] = {
     "wrong-key": (401, "This API key is not known"),
     "missing-role": (403, "This API key may not do that"),
     "no-csrf-token": (403, "The form is out of date"),
+    "cross-site": (403, "Another site may not do that"),
     "not-found": (404, "There is no such thing here"),
     "method-not-allowed": (405, "This path does not take that method"),
     "refused": (409, "This cannot be granted now"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
+from typing import Final
 
 from fastapi import APIRouter, Depends
 from fastapi.sse import EventSourceResponse, ServerSentEvent
@@ -15,6 +16,9 @@ from api.security import Role
 from facility.commands import Decision
 
 router = APIRouter(tags=["events"])
+
+#: A stream ends after this and its reader comes again by itself, with a key that still counts.
+STREAM_S: Final = 900.0
 
 
 def room(hall: HallDep) -> None:
@@ -50,15 +54,19 @@ async def events(hall: HallDep) -> AsyncIterator[ServerSentEvent]:
     """Events `cycle` (every finished cycle; W, UTC ms), `alarm` (a change of one alarm) and `gap`.
 
     A reader that is too slow loses the oldest cycles and is told how many by `gap`; what was lost
-    stands in /decisions and /alarms/history. A comment every 15 s keeps the connection open.
+    stands in /decisions and /alarms/history. A stream ends after 15 min: connect again. A comment
+    every 15 s keeps the connection open.
     """
     with hall.feed.listen() as listener:
         lost = 0
         latest = hall.decision()
         if latest is not None:
             yield cycle_event(hall, latest)
-        while True:
+        until_s = hall.clock.monotonic_s() + STREAM_S
+        while hall.clock.monotonic_s() < until_s:
             decision = await listener.next()
+            if decision is None:
+                return
             if listener.lost > lost:
                 yield ServerSentEvent(data={"lost": listener.lost - lost}, event="gap")
                 lost = listener.lost

@@ -31,29 +31,38 @@ class Spark:
     high: float | None
     first_ms: int | None
     last_ms: int | None
-    width: float = WIDTH
-    height: float = HEIGHT
+    width: float
+    height: float
 
 
-def spark(title: str, series: Sequence[tuple[int, float | None]], least_span: float = 1.0) -> Spark:
+def spark(
+    title: str,
+    series: Sequence[tuple[int, float | None]],
+    least_span: float = 1.0,
+    width: float = WIDTH,
+    height: float = HEIGHT,
+) -> Spark:
     """A chart of (UTC ms, value or None), oldest first.
 
     Args:
         title: what it shows, with the unit.
         series: the values; None and gaps break the line.
         least_span: height of the value axis at least, so that noise does not look like news.
+        width: of the drawing, in its own units.
+        height: likewise.
+        width, height: of the drawing, in its own units.
     """
     known = [value for _, value in series if value is not None]
     if not known:
-        return Spark(title, (), (), None, None, None, None)
+        return Spark(title, (), (), None, None, None, None, width, height)
     low, high = min(known), max(known)
     middle, span = (low + high) / 2.0, max(high - low, least_span)
     first_ms, last_ms = series[0][0], series[-1][0]
     length_ms = max(last_ms - first_ms, 1)
 
     def place(at_ms: int, value: float) -> tuple[float, float]:
-        x = _PAD + (WIDTH - 2 * _PAD) * (at_ms - first_ms) / length_ms
-        y = HEIGHT / 2 - (HEIGHT - 2 * _PAD) * (value - middle) / span
+        x = _PAD + (width - 2 * _PAD) * (at_ms - first_ms) / length_ms
+        y = height / 2 - (height - 2 * _PAD) * (value - middle) / span
         return round(x, 1), round(y, 1)
 
     runs: list[list[tuple[float, float]]] = [[]]
@@ -64,4 +73,4 @@ def spark(title: str, series: Sequence[tuple[int, float | None]], least_span: fl
             runs[-1].append(place(at_ms, value))
     paths = tuple("M" + "L".join(f"{x:g} {y:g}" for x, y in run) for run in runs if len(run) > 1)
     dots = tuple(run[0] for run in runs if len(run) == 1)
-    return Spark(title, paths, dots, low, high, first_ms, last_ms)
+    return Spark(title, paths, dots, low, high, first_ms, last_ms, width, height)

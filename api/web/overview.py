@@ -318,6 +318,7 @@ def overview(hall: Hall, records: Sequence[AlarmRecord], alarms_note: str) -> di
         "racks": rack_rows(views),
         "element_rows": element_table(fact(hall.decision(), "headroom")),
         "elements": list(hall.facility.power.elements),
+        "a_point": str(hall.table.specs[0].id) if len(hall.table) else "",
     }
 
 

@@ -4,22 +4,33 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Final
+from urllib.parse import quote
 
 from fastapi import APIRouter, Depends, Request
 from fastapi.sse import EventSourceResponse, ServerSentEvent
 from starlette.responses import RedirectResponse, Response
 
+from api.picture import iso, number
 from api.problems import Problem
-from api.routes.deps import needs
-from api.routes.events import room
+from api.routes.deps import ask, needs
+from api.routes.events import STREAM_S, room
+from api.routes.points import known
 from api.security import COOKIE, SESSION_S, Role, address_of
-from api.web import live_files_present
+from api.web import chart_files_present, live_files_present
 from api.web.acting import Acting
+from api.web.charts import spark
 from api.web.desk import Desk
 from api.web.forms import local_path, read_form
 from api.web.overview import dark_racks, element_table, what_if_answer
+from api.web.wording import point_name
+from facility.kinds import KINDS
 
 RELOAD_S: Final = 15
+HOURS: Final = ("1", "6", "24", "168")
+CHART_BUCKETS: Final = 240
+CHART_WIDTH: Final = 960.0
+CHART_HEIGHT: Final = 240.0
+POINTS_OFFERED: Final = 2000
 PUSH_S: Final = 2.0
 
 
@@ -37,6 +48,7 @@ class Pages:
         get: dict[str, Callable[..., Awaitable[Response]]] = {
             "/": self.overview,
             "/what-if": self.what_if,
+            "/history": self.history,
             "/login": self.login_form,
             "/acknowledge": acting.acknowledge_form,
             "/override": acting.override_form,
@@ -85,8 +97,10 @@ class Pages:
         with self._desk.hall.feed.listen() as listener:
             shown: dict[str, str] = {}
             sent_s = float("-inf")
-            while True:
-                await listener.next()
+            until_s = clock.monotonic_s() + STREAM_S
+            while clock.monotonic_s() < until_s:
+                if await listener.next() is None:
+                    return
                 if clock.monotonic_s() - sent_s < PUSH_S:
                     continue
                 sent_s = clock.monotonic_s()
@@ -111,6 +125,37 @@ class Pages:
             dark=dark_racks(study),
             element_rows=element_table(study),
             elements=list(self._desk.hall.facility.power.elements),
+        )
+
+    async def history(self, request: Request) -> Response:
+        """The past of one point: a chart drawn here, zoomable where uPlot is installed."""
+        who = await self._desk.who(request, Role.VIEWER)
+        hall, asked = self._desk.hall, request.query_params
+        point = known(hall, asked.get("point", ""))
+        hours = int(asked["hours"]) if asked.get("hours") in HOURS else int(HOURS[0])
+        step_s = max(1, hours * 3600 // CHART_BUCKETS)
+        to_ms = hall.clock.utc_ms()
+        from_ms = to_ms - hours * 3_600_000
+        series = await ask(hall.store.history(point, from_ms, to_ms, step_s))
+        means = [number(float(value)) for value in series.mean]
+        line = list(zip((int(at_ms) for at_ms in series.times_ms), means, strict=True))
+        name, unit = point_name(str(point)), KINDS[point.kind].unit
+        query = f"from={iso(from_ms)}&to={iso(to_ms)}&step={step_s}"
+        return self._desk.page(
+            "history.html",
+            who,
+            point=str(point),
+            points=[str(spec.id) for spec in hall.table.specs[:POINTS_OFFERED]],
+            name=name,
+            unit={"degC": "°C", "1": "", "code": "", "bool": ""}.get(unit, unit),
+            chart=spark(name, line, 0.01, CHART_WIDTH, CHART_HEIGHT),
+            missing=sum(value is None for value in means),
+            buckets=len(means),
+            step_s=step_s,
+            hours=hours,
+            choices=HOURS,
+            source=f"/api/v1/points/{quote(str(point), safe=':')}/history?{query}",
+            zoomable=chart_files_present(),
         )
 
     # ---- logging in --------------------------------------------------------------------------

@@ -390,6 +390,30 @@ def test_text_has_the_contrast_of_wcag_aa_in_both_themes() -> None:
             assert _contrast(colours[front], colours[back]) >= 3.0, (front, back)
 
 
+async def test_the_past_of_a_point_is_drawn_with_its_gaps(
+    client: httpx2.AsyncClient,
+    browser: Browser,
+    hall: MemoryHall,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for minute in range(6):
+        hall.clock.turn(60)
+        hall.dead = {"pdu-r01-a"} if minute == 3 else set()
+        hall.scan()
+    monkeypatch.setattr(pages, "chart_files_present", lambda: False)
+    page = await browser.open("/history?point=pdu-r01-a:total:active_power&hours=1")
+    assert "pdu-r01-a active power, W" in text_of(page)
+    assert "have none and are left open" in text_of(page)
+    assert "<path" in page
+    assert "script" not in [tag for tag, _ in Elements(page).found]
+    monkeypatch.setattr(pages, "chart_files_present", lambda: True)
+    page = await browser.open("/history?point=pdu-r01-a:total:active_power&hours=x")
+    (source,) = [a["data-source"] for _, a in Elements(page).found if "data-source" in a]
+    samples = (await client.get(str(source))).json()["samples"]
+    assert {sample["mean"] for sample in samples} == {None, 11_800.0}
+    await browser.open("/history?point=nope", 404)
+
+
 async def test_losses_prices_and_what_no_plan_can_fit_are_said(
     browser: Browser, hall: MemoryHall
 ) -> None:

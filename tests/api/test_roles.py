@@ -57,6 +57,7 @@ ROLES: dict[tuple[str, str], Role | None] = {
     ("GET", "/"): Role.VIEWER,
     ("GET", "/live"): Role.VIEWER,
     ("GET", "/what-if"): Role.VIEWER,
+    ("GET", "/history"): Role.VIEWER,
     ("GET", "/acknowledge"): Role.OPERATOR,
     ("POST", "/acknowledge"): Role.OPERATOR,
     ("GET", "/override"): Role.OPERATOR,

@@ -193,6 +193,15 @@ async def test_security_headers_are_on_every_answer(client: httpx2.AsyncClient, 
         assert answer.headers["cache-control"] == "no-store"
 
 
+async def test_a_form_of_another_site_is_refused_before_anything_else(
+    client: httpx2.AsyncClient, keys: dict[Role, str]
+) -> None:
+    for site, status in (("cross-site", 403), ("same-origin", 303)):
+        headers = {"sec-fetch-site": site}
+        answer = await client.post("/login", data={"key": keys[Role.VIEWER]}, headers=headers)
+        assert answer.status_code == status
+
+
 async def test_a_body_too_large_is_refused(
     client: httpx2.AsyncClient, as_role: dict[Role, dict[str, str]], app: FastAPI
 ) -> None:
