@@ -11,7 +11,7 @@ import numpy as np
 
 from controllers.base import Condition, must, told, would
 from controllers.blocks import dwelt, slew
-from controllers.cooling.bounds import LOOP_GAIN, LoopBounds, observe
+from controllers.cooling.bounds import LoopBounds, observe
 from controllers.cooling.faults import BoolArray, watch_flow, watch_leaks
 from controllers.cooling.memory import LoopMemory
 from controllers.cooling.reset import CREDIT_S, Move, aim, next_move, verify
@@ -188,6 +188,3 @@ def remember_setpoint(
         confirmed=False,
         foreign=False,
     )
-
-
-__all__ = ["LOOP_GAIN", "LoopOutcome", "control_loop", "present_setpoint", "remember_setpoint"]

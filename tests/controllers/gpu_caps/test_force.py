@@ -5,14 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from controllers.gpu_caps import (
-    CapForce,
-    CapMemory,
-    StatedCurve,
-    best_cap_w,
-    caps_in_force,
-    tokens_per_s,
-)
+from controllers.gpu_caps import CapForce, CapMemory, caps_in_force
 from controllers.gpu_caps.force import remember_sent
 from facility.commands import Ack, Command, Outcome
 from tests.controllers.toy import Toy, site_of, small_hall
@@ -109,12 +102,3 @@ def test_a_clamped_write_is_not_taken_for_somebody_elses() -> None:
     assert not force.foreign.any()
     look.toy.caps["r01-n1"] = 333.0
     assert look.at().foreign.tolist() == [True, False, False, False]
-
-
-def test_the_most_tokens_per_joule_lie_at_the_stated_optimum() -> None:
-    curve = StatedCurve(tm=1000.0, c0_w=120.0, k_w=300.0, n=4.0)
-    caps = np.linspace(150.0, 700.0, 5501)
-    for overhead_w in (0.0, 110.0, 300.0):
-        rate = tokens_per_s(curve, caps) / (caps + overhead_w)
-        assert best_cap_w(curve, overhead_w) == pytest.approx(caps[int(np.argmax(rate))], abs=0.2)
-    assert tokens_per_s(curve, 120.0) == 0.0
