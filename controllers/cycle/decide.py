@@ -15,7 +15,7 @@ from controllers.arbiter import arbitrate_all
 from controllers.cooling import LoopOutcome, control_loop, remember_setpoint
 from controllers.cycle.gathering import conditions
 from controllers.cycle.overrides import Admission, cap_overrides, in_force, within_board
-from controllers.cycle.plant import Plant, paths, present_plant
+from controllers.cycle.plant import Plant, forget_peaks, paths, present_plant
 from controllers.cycle.saying import facts_of
 from controllers.cycle.state import CycleInput, FinishedPlan, Memory, PlanRequest
 from controllers.cycle.wanted import Question, Wanted, by_node, choose, plant_key, pose
@@ -25,7 +25,7 @@ from controllers.gpu_caps import CapForce, caps_in_force, move_caps
 from controllers.gpu_caps.force import BoolArray, remember_sent
 from controllers.guard import check
 from controllers.headroom import study
-from controllers.loads import LoadsMemory, RackLoads, rack_loads
+from controllers.loads import RackLoads, rack_loads
 from facility.commands import (
     Decision,
     Mode,
@@ -34,8 +34,6 @@ from facility.commands import (
 from facility.points import FloatArray
 from facility.site import SiteModel
 
-#: A meter shows a lower cap within this time.
-SETTLE_S: Final = 5.0
 #: How long a controller that starts waits for the first word of every node.
 GATHER_S: Final = 10.0
 
@@ -62,23 +60,6 @@ def _meter_bounds(site: SiteModel, memory: Memory, loads: RackLoads) -> BoolArra
     return np.asarray((metered & calm)[site.node_rack], dtype=np.bool_)
 
 
-def _forget_peaks(
-    site: SiteModel, memory: LoadsMemory, lowered_s: FloatArray, now_s: float
-) -> LoadsMemory:
-    """Drop a rack's metered peak while a cap there comes down.
-
-    What it drew under the old caps says nothing of the new ones; what it draws SETTLE_S after the
-    read-back does, and a cap that does not hold shows then.
-    """
-    falling: BoolArray = np.zeros(len(site.topology.loads), dtype=np.bool_)
-    falling[site.node_rack[np.flatnonzero(now_s - lowered_s <= SETTLE_S)]] = True
-    if not falling.any():
-        return memory
-    buckets = np.where(falling[None, :], np.nan, memory.peaks.buckets)
-    held = np.where(falling, np.nan, memory.held_w)
-    return replace(memory, peaks=replace(memory.peaks, buckets=buckets), held_w=held)
-
-
 def decide(
     site: SiteModel, memory: Memory, inputs: CycleInput
 ) -> tuple[Decision, Memory, PlanRequest | None]:
@@ -98,7 +79,7 @@ def decide(
     force, cap_memory = caps_in_force(
         site, snapshot, memory.caps, inputs.acks, memory.meter_bounds_of(site)
     )
-    before = _forget_peaks(site, memory.loads, cap_memory.lowered_s, now_s)
+    before = forget_peaks(site, memory.loads, cap_memory.lowered_s, now_s)
     loads = rack_loads(site, snapshot, force.in_force_w, before)
     headroom = study(plant.topology, loads.load_w, loads.split)
     leases = in_force(inputs.overrides, inputs.now_ms)

@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
+from typing import Final
 
 import numpy as np
 
 from controllers.cycle.state import CycleInput, Memory
 from controllers.gpu_caps.force import BoolArray
+from controllers.loads import LoadsMemory
 from controllers.losses import Losses, LossMemory, believe
+from facility.points import FloatArray
 from facility.site import SiteModel
 from facility.topology import Topology
+
+#: A meter shows a lower cap within this time.
+SETTLE_S: Final = 5.0
 
 
 class _BySite:
@@ -86,3 +92,20 @@ def present_plant(site: SiteModel, memory: Memory, inputs: CycleInput) -> Plant:
 def paths(site: SiteModel, out: tuple[str, ...]) -> BoolArray:
     """bool[R, E]: elements that a rack loads in some case."""
     return _paths(_BySite(site), out)
+
+
+def forget_peaks(
+    site: SiteModel, memory: LoadsMemory, lowered_s: FloatArray, now_s: float
+) -> LoadsMemory:
+    """Drop a rack's metered peak while a cap there comes down.
+
+    What it drew under the old caps says nothing of the new ones; what it draws SETTLE_S after the
+    read-back does, and a cap that does not hold shows then.
+    """
+    falling: BoolArray = np.zeros(len(site.topology.loads), dtype=np.bool_)
+    falling[site.node_rack[np.flatnonzero(now_s - lowered_s <= SETTLE_S)]] = True
+    if not falling.any():
+        return memory
+    buckets = np.where(falling[None, :], np.nan, memory.peaks.buckets)
+    held = np.where(falling, np.nan, memory.held_w)
+    return replace(memory, peaks=replace(memory.peaks, buckets=buckets), held_w=held)
