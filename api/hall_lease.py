@@ -32,7 +32,7 @@ class HallLease:
         self._clock = clock
         self._hall = hall
         self.owner = owner
-        self._ttl_s = ttl_s
+        self.ttl_s = ttl_s
         self._epoch: int | None = None
         self._until_s = 0.0
         self.journal_up = True
@@ -52,7 +52,7 @@ class HallLease:
         while True:
             await self.once()
             held = self.epoch is not None
-            await asyncio.sleep(self._ttl_s / 3.0 if held else min(1.0, self._ttl_s / 3.0))
+            await asyncio.sleep(self.ttl_s / 3.0 if held else min(1.0, self.ttl_s / 3.0))
 
     async def once(self) -> None:
         """One attempt to take or renew it."""
@@ -60,7 +60,7 @@ class HallLease:
         try:
             if self.epoch is None:
                 epoch = await committed(
-                    self._store.acquire_lease(self._hall, self.owner, self._ttl_s)
+                    self._store.acquire_lease(self._hall, self.owner, self.ttl_s)
                 )
                 if epoch is not None and epoch != self._epoch:
                     log.info("hall_lease_taken", hall=self._hall, epoch=epoch)
@@ -68,13 +68,13 @@ class HallLease:
                 held = epoch is not None
             else:
                 held = await committed(
-                    self._store.renew_lease(self._hall, self.owner, self._epoch or 0, self._ttl_s)
+                    self._store.renew_lease(self._hall, self.owner, self._epoch or 0, self.ttl_s)
                 )
                 if not held:
                     log.error("hall_lease_lost", hall=self._hall, epoch=self._epoch)
                     self._epoch = None
             if held:
-                self._until_s = asked_s + self._ttl_s
+                self._until_s = asked_s + self.ttl_s
             if not self.journal_up:
                 log.info("database_back")
             self.journal_up = True

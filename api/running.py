@@ -13,6 +13,7 @@ from api.supervision import Supervisor
 from drivers.node import keep_leases
 from facility.commands import Mode
 from facility.ports import Bus
+from facility.store import StoreError
 
 log = structlog.get_logger(__name__)
 
@@ -32,6 +33,7 @@ class Running:
         """Restore what the database knows, then start every task."""
         service = self._service
         await service.restore()
+        await service.absence.starting(service.lease.ttl_s)
         await self._bus.start()
         await service.lease.once()
         self.supervisor.fatal("control loop", service.loop.run)
@@ -57,10 +59,15 @@ class Running:
     async def _resolve(self) -> None:
         await asyncio.sleep(RESOLVE_AFTER_S)
         await self._service.resolve_open_intents()
+        await self._service.absence.controlling()
         await asyncio.Event().wait()
 
     async def stop(self) -> None:
         """Stop the writers, then everything else; leases of nodes are left to live on."""
         await self.supervisor.stop()
+        try:
+            await self._service.absence.stopping()
+        except StoreError as error:
+            log.warning("stop_not_noted", error=str(error))
         await self._service.lease.give_back()
         await self._bus.close()

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import structlog
 
+from api.absence import Absence
 from api.hall import (
     DeviceStatus,
     Feed,
@@ -26,6 +27,7 @@ from api.hall import (
 )
 from api.hall_lease import HallLease
 from api.letting_go import let_go, preview
+from api.tripwire import Tripwire
 from api.webhooks import Courier
 from controllers.loop import ControlLoop
 from controllers.whatif import what_if
@@ -40,8 +42,8 @@ from facility.ports import Device
 from facility.site import SiteModel
 from facility.snapshot import LiveImage, Snapshot
 from facility.store import Store, StoreError
-from facility.store.records import CycleRecord
 from facility.store.adapters import committed
+from facility.store.records import CycleRecord
 
 log = structlog.get_logger(__name__)
 
@@ -77,8 +79,8 @@ class Service:
         self._overrides: dict[str, Override] = {}
         self._database: str | None = None
         self._feed = Feed()
-        self._last_power: dict[str, float] = {}
-        self._power_at: dict[str, int | None] = {}
+        self._tripwire = Tripwire()
+        self.absence = Absence(parts.store, parts.facility, parts.clock, self._feed)
         self.loop = make_loop(self)
 
     # ---- what it is ----------------------------------------------------------------------------
@@ -248,31 +250,8 @@ class Service:
 
     def notice(self, scan: Scan, number: int) -> None:
         """Wake the loop at once when a power meter has just gone dark."""
-        if self._tripwire(scan):
+        if self._tripwire.touched_by(scan):
             self.loop.wake()
-
-    def _tripwire(self, scan: Scan) -> bool:
-        """Whether a meter that read power before reads none, or nothing, now."""
-        seen = self._last_power.get(scan.layout.key)
-        index = self._power_index(scan)
-        if index is None:
-            return False
-        value = float(scan.values[index])
-        self._last_power[scan.layout.key] = value
-        if seen is None or not np.isfinite(seen) or seen <= 0.0:
-            return False
-        return not np.isfinite(value) or value < 0.5 * seen
-
-    def _power_index(self, scan: Scan) -> int | None:
-        key = scan.layout.key
-        if key not in self._power_at:
-            found = [
-                i
-                for i, spec in enumerate(scan.layout.points)
-                if (spec.id.part, spec.id.kind) == ("total", "active_power")
-            ]
-            self._power_at[key] = found[0] if found else None
-        return self._power_at[key]
 
     # ---- what people propose -------------------------------------------------------------------
 
