@@ -1,4 +1,4 @@
-"""MQTT's rules of addressing, and a bus in memory that keeps them.
+"""MQTT's rules of addressing, and a bus in memory that keeps them; no client library.
 
 `Router` finds the handlers of a topic; `MemoryBus` is a client of a `MemoryBroker` in the same
 event loop, for virtual time and tests. Both buses answer to `facility.ports.Bus`.
@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from typing import Final, NamedTuple
+from urllib.parse import urlsplit
 
 Handler = Callable[[str, bytes, bool], None]
 
@@ -53,6 +54,21 @@ def matches(pattern: str, topic: str) -> bool:
         if i >= len(given) or level not in ("+", given[i]):
             return False
     return len(wanted) == len(given)
+
+
+def split_url(url: str) -> tuple[str, int, bool]:
+    """Host, port and whether TLS is used, of `mqtt://host[:port]` or `mqtts://host[:port]`.
+
+    Raises:
+        ValueError: another scheme, no host, a user or a password in the address.
+    """
+    parts = urlsplit(url)
+    if parts.scheme not in ("mqtt", "mqtts") or not parts.hostname:
+        raise ValueError(f"{url!r} is not mqtt://host[:port] or mqtts://host[:port]")
+    if parts.username is not None or parts.password is not None or parts.path not in ("", "/"):
+        raise ValueError("a broker's address is host and port; logins are given apart from it")
+    secure = parts.scheme == "mqtts"
+    return parts.hostname, parts.port or (8883 if secure else 1883), secure
 
 
 class Router:

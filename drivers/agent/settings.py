@@ -20,7 +20,7 @@ from typing import Literal
 
 from pydantic import Field, ValidationError, field_validator, model_validator
 
-from drivers.mqtt_url import split_url
+from drivers.bus import split_url
 from facility.config import Name, PowerW, SecretSource, Strict
 from facility.errors import ConfigError, Problem
 from facility.yamltree import Tree, dotted, parse_tree, read_text

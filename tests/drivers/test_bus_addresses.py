@@ -18,9 +18,8 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from hypothesis import given
 from hypothesis import strategies as st
 
-from drivers.bus import Router, is_pattern, is_topic, matches
+from drivers.bus import Router, is_pattern, is_topic, matches, split_url
 from drivers.mqtt import MqttBus
-from drivers.mqtt_url import split_url
 from facility.clock import SystemClock
 from tests.drivers.agent.rig import until
 

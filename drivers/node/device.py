@@ -27,7 +27,7 @@ from drivers.agent.protocol import (
     kind_of,
 )
 from drivers.agent.report import AgentAck, Status, parse_ack, parse_status
-from drivers.node_points import node_layout, node_values
+from drivers.node.points import node_layout, node_values
 from facility.clock import Clock
 from facility.commands import Ack, Command, Outcome
 from facility.config import Node

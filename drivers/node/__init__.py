@@ -1,0 +1,5 @@
+"""A GPU node as controllers see it, through its agent (docs/agent-protocol.md)."""
+
+from drivers.node.device import NodeDevice, keep_leases
+
+__all__ = ["NodeDevice", "keep_leases"]
