@@ -22,7 +22,7 @@ from drivers.binding import At, ModbusAt
 from drivers.codec import Answer, Raw
 from drivers.plan import Block, cut, modbus_blocks
 from drivers.profile import ModbusLimits, Quirk, SnmpWhere
-from drivers.transport import TIMEOUT_S, Address, Endpoint, Links, WriteReply
+from drivers.transport import Address, Endpoint, Links, WriteReply
 from facility.points import Flaw
 
 # What goes wrong on a line is a value here, reported once by the collector in its own words.
@@ -50,9 +50,7 @@ Ask = Callable[[AsyncModbusTcpClient], Awaitable[ModbusPDU]]
 class ModbusLink(Endpoint):
     """One TCP connection to one host and port, for all units behind it, one request at a time."""
 
-    def __init__(
-        self, address: Address, quirks: Sequence[Quirk] = (), timeout_s: float = TIMEOUT_S
-    ):
+    def __init__(self, address: Address, quirks: Sequence[Quirk], timeout_s: float) -> None:
         super().__init__(address.endpoint)
         self._address = address
         self._quirks = frozenset(quirks)
@@ -128,7 +126,9 @@ class ModbusTransport:
         self, address: Address, links: Links, limits: ModbusLimits, quirks: Sequence[Quirk] = ()
     ) -> None:
         name = address.endpoint
-        self._link = links.shared(ModbusLink, name, lambda: ModbusLink(address, quirks))
+        self._link = links.shared(
+            ModbusLink, name, lambda: ModbusLink(address, quirks, links.timeout_s)
+        )
         self._unit = address.unit
         self._limits = limits
         self._patience = links.patience()

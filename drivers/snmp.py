@@ -41,7 +41,7 @@ from drivers.binding import At, SnmpAt
 from drivers.codec import Answer, Raw
 from drivers.plan import snmp_groups
 from drivers.profile import Quirk, SnmpWhere
-from drivers.transport import TIMEOUT_S, Address, Credentials, Endpoint, Links, WriteReply
+from drivers.transport import Address, Credentials, Endpoint, Links, WriteReply
 from facility.points import Flaw
 
 Oid = tuple[int, ...]
@@ -123,14 +123,13 @@ class SnmpTransport:
         links: Links,
         credentials: Credentials,
         quirks: Sequence[Quirk] = (),
-        timeout_s: float = TIMEOUT_S,
     ) -> None:
         name = address.endpoint
         self._endpoint = links.shared(Endpoint, name, lambda: Endpoint(name))
         self._links = links
         self._credentials = credentials
         self._address = address
-        self._timeout_s = timeout_s
+        self._timeout_s = links.timeout_s
         self._bulk = "no_getbulk" not in quirks
         self._patience = links.patience()
         self._target: Any = None

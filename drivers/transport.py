@@ -192,8 +192,12 @@ class Links:
     A wire keeps its own connection object here under the endpoint's name.
     """
 
-    def __init__(self, clock: Clock, rng: random.Random | None = None) -> None:
+    def __init__(
+        self, clock: Clock, rng: random.Random | None = None, timeout_s: float = TIMEOUT_S
+    ) -> None:
+        """Take the clock, the source of jitter, and how long one request waits for its answer."""
         self.clock = clock
+        self.timeout_s = timeout_s
         self.rng = rng or random.Random(0)
         self._shared: dict[tuple[type, str], object] = {}
 

@@ -64,7 +64,13 @@ async def subject(request: pytest.FixtureRequest) -> AsyncIterator[Subject]:
         serve = serve_modbus if protocol == "modbus" else serve_snmp
         served = await serve(plant, {"d": config})
         device = build_device(
-            config, "d", served["d"], {"x": Credentials()}, clock, None, Links(clock, rng)
+            config,
+            "d",
+            served["d"],
+            {"x": Credentials()},
+            clock,
+            None,
+            Links(clock, rng),
         )
     yield Subject(device, plant, protocol, name, value)
     await device.close()

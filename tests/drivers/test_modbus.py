@@ -175,7 +175,7 @@ async def test_one_illegal_address_costs_no_other_point_its_value() -> None:
 
 
 async def test_a_device_slower_than_the_timeout_never_gives_another_requests_value() -> None:
-    async with raw_server(echo_addresses, delay_s=1.3) as (port, _seen):
+    async with raw_server(echo_addresses, delay_s=0.5) as (port, _seen):
         transport = ModbusTransport(
             Address("modbus", "127.0.0.1", port), links(), registers(0).profile.modbus
         )
@@ -389,7 +389,6 @@ async def test_a_frame_that_is_no_answer_never_becomes_a_number(
     binding = registers(0)
     address = Address("modbus", "127.0.0.1", port)
     transport = ModbusTransport(address, links(), binding.profile.modbus)
-    transport._link._timeout_s = 0.2
     box = ProfiledDevice(binding, transport, SystemClock())
     scan = await box.read(box.layouts[0])
     assert scan.values[0] != scan.values[0]

@@ -50,7 +50,7 @@ async def agent(respond: Respond, **more: object) -> AsyncIterator[tuple[SnmpTra
     transport, _ = await loop.create_datagram_endpoint(lambda: wire, local_addr=("127.0.0.1", 0))
     port = transport.get_extra_info("sockname")[1]
     address = Address("snmp", "127.0.0.1", port)
-    yield SnmpTransport(address, links(), Credentials(), timeout_s=0.5, **more), wire
+    yield SnmpTransport(address, links(), Credentials(), **more), wire
     transport.close()
 
 

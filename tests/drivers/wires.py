@@ -16,9 +16,9 @@ T = TypeVar("T")
 EPOCH_MS = 1_800_000_000_000
 
 
-def links() -> Links:
-    """Links on the machine's clock, with a known jitter."""
-    return Links(SystemClock(), random.Random(7))
+def links(timeout_s: float = 0.4) -> Links:
+    """Links on the machine's clock, with a known jitter and little patience."""
+    return Links(SystemClock(), random.Random(7), timeout_s)
 
 
 def profile_of(*points: Mapping[str, Any], protocol: str = "modbus", **more: Any) -> Profile:
