@@ -73,7 +73,7 @@ class FacilityOut(Shape):
     config_sha256: str
     started: str
     now: str
-    state: Literal["ok", "bad", "unknown"]
+    state: Literal["ok", "degraded", "bad", "unknown"]
     sentence: str
     trust: TrustOut
     control_enabled: bool

@@ -79,7 +79,7 @@ def _lost_and_missing(decision: Decision | None) -> list[str]:
     """What is known to be lost now, and what stops any plan from fitting."""
     notes = []
     losses = fact(decision, "losses")
-    if losses.get("lost"):
+    if losses.get("lost") and fact(decision, "headroom").get("ok") is not True:
         notes.append(f"Lost now: {', '.join(str(name) for name in losses['lost'])}.")
     if losses.get("suspected"):
         names = ", ".join(str(name) for name in losses["suspected"])

@@ -155,6 +155,7 @@ class Pages:
             hours=hours,
             choices=HOURS,
             source=f"/api/v1/points/{quote(str(point), safe=':')}/history?{query}",
+            zone=hall.facility.site.timezone,
             zoomable=chart_files_present(),
         )
 

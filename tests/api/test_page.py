@@ -414,6 +414,24 @@ async def test_the_past_of_a_point_is_drawn_with_its_gaps(
     await browser.open("/history?point=nope", 404)
 
 
+async def test_a_lost_element_is_never_called_survivable_in_passing(
+    browser: Browser, hall: MemoryHall
+) -> None:
+    hall.rack_load_w = 12_000.0
+    study = await hall.what_if(["pdu-b"])
+    hall.run_cycle(
+        headroom=study,
+        sentence="Any single loss is survivable.",
+        losses={"lost": ["pdu-b"], "suspected": [], "because": {}},
+    )
+    page = await browser.open("/")
+    seen = text_of(page)
+    assert "PDU-B is lost, and nothing is overloaded. 8 racks have no second feed left." in seen
+    assert "fails too," in seen
+    assert "Any single loss is survivable" not in seen
+    assert 'class="top degraded"' in page
+
+
 async def test_losses_prices_and_what_no_plan_can_fit_are_said(
     browser: Browser, hall: MemoryHall
 ) -> None:
