@@ -15,7 +15,7 @@ GOOD_CAPS_W = {"row1": 375.0, "row2": 415.0}
 
 
 def demo_hall(**loop_changes: Any) -> Facility:
-    """facility/demo.yaml with plates as they are met in the field (0.058 K/W, see docs)."""
+    """facility/demo.yaml; what the twin must feel (plate and flow) does not follow later edits."""
     text = (resources.files("facility") / "demo.yaml").read_text(encoding="utf-8")
     facility = load_text(text).facility
     changes = {**loop_changes}

@@ -19,7 +19,7 @@ def rested(here: World, caps_w: np.ndarray, supply_c: float) -> Plant:
         here.twin.bank.offered_tok_s / here.twin.bank._full_tok_s,
         np.zeros(len(here.twin.hall.boards.node)),
     )
-    for _ in range(1500):
+    for _ in range(500):
         plant.step(1.0, here.twin.outside)
     return plant
 
@@ -45,8 +45,8 @@ def test_nothing_that_keeps_the_limits_beats_the_clairvoyant_by_more_than_its_gr
     best = best_of(here, Moment.of(here.plant.truth))
     row1 = here.twin.hall.node_rack < 4
     reached = []
-    for low, high in ((340, 380), (360, 410), (375, 415), (375, 440), (375, 520)):
-        for supply in (26.0, 30.0, 33.0, 37.0):
+    for low, high in ((340, 380), (375, 415), (375, 520)):
+        for supply in (26.0, 33.0, 37.0):
             plant = rested(here, np.where(row1, float(low), float(high)), supply)
             assert holds_n_plus_1(plant)
             reached.append(per_joule(plant))

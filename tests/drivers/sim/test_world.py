@@ -29,8 +29,9 @@ def test_same_seed_same_bits() -> None:
         bits = b"".join(p.bank.temperature_c.tobytes() + p.load_w.tobytes() for p in both)
         return bits, here.twin.tokens.tobytes(), json.dumps(here.truth())
 
-    assert state(5) == state(5)
-    assert state(5)[0] != state(6)[0]
+    first = state(5)
+    assert state(5) == first
+    assert state(6)[0] != first[0]
 
 
 def test_twin_and_plant_share_everything_but_control() -> None:
@@ -148,10 +149,10 @@ def test_faults_of_programs_become_events_once() -> None:
 def test_without_a_duration_faults_come_back_every_three_minutes() -> None:
     here = world("broker-loss", duration_s=None)
     seen = []
-    for _ in range(370):
+    for _ in range(245):
         here.advance(1.0)
         seen += [(round(here.seconds), e.active) for e in here.take_events()]
-    assert seen == [(61, True), (121, False), (241, True), (301, False)]
+    assert seen == [(61, True), (121, False), (241, True)]
 
 
 def test_waiting_lets_the_plant_live_but_counts_nothing() -> None:
