@@ -36,7 +36,8 @@ def fill(problem: Problem, pool: Pool, caps_w: FloatArray, units: IntArray) -> S
         if _fits(pool, trial):
             caps, parked[u] = trial, False
     free = mine & ~parked & (wanted > caps)
-    top = float(np.max(shape.slope(np.maximum(shape.start, shape.low)) / per_w, initial=0.0))
+    # Above every slope, so that nothing rises at it.
+    top = 2.0 * float(np.max(shape.slope(np.maximum(shape.start, shape.low)) / per_w, initial=0.0))
     price = np.zeros(len(caps_w))
     stopping: list[int] = []
     for _ in range(len(units) + 1):

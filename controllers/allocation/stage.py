@@ -20,6 +20,8 @@ from facility.topology.graph import BoolArray
 
 #: Finest width of the pieces around the optimum, W; what is left comes from the prices.
 FINEST_W = 0.02
+#: The same as a share of the range of a unit's caps.
+FINEST_SHARE = 5e-5
 ROUNDS = 80
 
 
@@ -96,7 +98,8 @@ class Stage:
         program = Program(len(self.units), *self._draws(), metered)
         self.metered_bound = metered > 0.0
         centre: FloatArray | None = None
-        coarse = np.maximum(self.high - self.start, FINEST_W) / (PIECES - 1)
+        span = np.maximum(self.high - self.start, 1e-3)
+        coarse, finest = span / (PIECES - 1), np.minimum(FINEST_W, FINEST_SHARE * span)
         width = coarse
         for _ in range(ROUNDS):
             optimum = self._inside(program, base, centre, width)
@@ -111,11 +114,11 @@ class Stage:
             if centre is not None:
                 # A unit at the rim of its window has its optimum outside: widen, else narrow.
                 still = np.abs(class_caps - centre) <= 0.6 * width
-                if still.all() and width.max(initial=0.0) <= FINEST_W:
+                if still.all() and np.all(width <= finest):
                     parks = (self.choice == 0) & (class_caps < self.start - 1e-6)
                     self.choice = np.where(parks, -1, self.choice)
                     return optimum
-                finer = np.maximum(width / 4.0, FINEST_W / 2.0)
+                finer = np.maximum(width / 4.0, finest / 2.0)
                 width = np.where(still, finer, np.minimum(2.0 * width, coarse))
             centre = class_caps
         return None

@@ -292,3 +292,31 @@ def test_a_loop_that_cannot_take_the_floors_is_what_is_missing() -> None:
     assert plan.missing is not None
     assert (plan.missing.element, plan.missing.case) == ("loop-1", "loss of u")
     assert "heat capacity" in plan.missing.would_fix
+
+
+def test_water_filling_does_not_creep_over_a_full_limit_on_a_flat_curve() -> None:
+    flat = {"tm": "10 tok/s", "c0": "0 W", "k": "10 W", "n": 14.0}
+    steep = {"tm": "1000 tok/s", "c0": "0 W", "k": "10 W", "n": 4.0}
+    nodes = {
+        "n1": node(min_cap="2 W", max_cap="50 W", priority="high", curve=steep),
+        "n2": node("r2", min_cap="1 W", max_cap="4 W", priority="low", curve=flat),
+    }
+    problem = Problem.of(hall("2.2 kW"), nodes, policy="throughput")
+    plan = water_fill(problem)
+    assert plan.feasible
+    assert plan.caps_w["n2"] == pytest.approx(1.0)
+
+
+def test_two_limits_at_once_are_both_used_up() -> None:
+    elements: dict[str, Any] = {
+        "u": {"kind": "source"},
+        "x": {"kind": "pdu", "fed_by": ["u"], "rating": "5 kW"},
+        "y": {"kind": "pdu", "fed_by": ["u"], "rating": "6 kW"},
+    }
+    racks = {f"r{i + 1}": {"feeds": {"a": f}, "rating": "9 kW"} for i, f in enumerate("xy")}
+    topology = Topology.of(
+        Power.model_validate_json(json.dumps({"elements": elements, "racks": racks}))
+    )
+    plan = solve(Problem.of(topology, {"n1": node(), "n2": node("r2")}, policy="throughput"))
+    assert plan.caps_w["n1"] == pytest.approx(5000.0 / (8 * FACTOR), rel=1e-5)
+    assert plan.caps_w["n2"] == pytest.approx(6000.0 / (8 * FACTOR), rel=1e-5)
