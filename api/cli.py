@@ -5,7 +5,7 @@ Exit codes: 0 done, 1 the answer is "no", 2 usage, 70 internal.
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
@@ -25,6 +25,7 @@ Fail = Annotated[
     list[str] | None,
     typer.Option("--fail", metavar="ELEMENT", help="Count this element as lost; may be repeated."),
 ]
+Policy = Literal["efficiency", "throughput"]
 Loads = Annotated[
     str | None, typer.Option("--loads", metavar="LOADS.json", help="Measured or planned loads.")
 ]
@@ -126,12 +127,10 @@ def allocate(
     file: str,
     loads: Loads = None,
     fail: Fail = None,
-    policy: Annotated[str, typer.Option(help="efficiency or throughput.")] = "efficiency",
+    policy: Annotated[Policy, typer.Option(help="What the caps are for.")] = "efficiency",
     json: Json = False,
 ) -> None:
     """Find the GPU power caps of a hall; no server needed."""
-    if policy not in ("efficiency", "throughput"):
-        raise typer.BadParameter("efficiency or throughput", param_hint="--policy")
     from api.commands.studies import allocate as run
 
     raise typer.Exit(run(file, loads, fail or [], policy, json))
