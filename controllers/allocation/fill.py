@@ -44,7 +44,9 @@ def fill(problem: Problem, pool: Pool, caps_w: FloatArray, units: IntArray) -> S
         if not free.any():
             break
         level = _level(problem, pool, caps, free, own, per_w, top)
-        caps = _at(problem, caps, free, own, per_w, level)
+        lower = max(level - 4e-12 * top, 0.0)
+        wanted = _at(problem, caps, free, own, per_w, lower)
+        caps = pool.toward(_at(problem, caps, free, own, per_w, level), wanted)
         price[free] = level
         stuck, rows = _stuck(problem, pool, caps, free)
         stopping += rows

@@ -125,3 +125,24 @@ class Pool:
     def holds(self, unit_caps_w: FloatArray) -> bool:
         """Whether the rows written out hold, within 1e-10 of their limits."""
         return bool(np.all(self.room_w(unit_caps_w) >= -1e-10 * self.limit_w))
+
+    def toward(self, caps_w: FloatArray, wanted_w: FloatArray) -> FloatArray:
+        """From caps that hold straight towards others, as far as every limit lets them.
+
+        Where a curve is straight to the last bit, one price belongs to many caps; this finds the
+        ones that use what is left.
+        """
+        step = wanted_w - caps_w
+        reach = 1.0
+        while True:
+            if self.holds(caps_w + reach * step):
+                if self.grow(caps_w + reach * step) == 0:
+                    return np.asarray(caps_w + reach * step)
+                continue
+            low, high = 0.0, reach
+            for _ in range(50):
+                middle = 0.5 * (low + high)
+                low, high = (middle, high) if self.holds(caps_w + middle * step) else (low, middle)
+            if low == 0.0:
+                return caps_w
+            reach = low

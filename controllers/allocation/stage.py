@@ -247,6 +247,8 @@ class Stage:
         caps = at(high)
         if not pool.holds(caps):
             caps = self._with(np.where(self.choice > 0, self.start, self.least))
+        else:
+            caps = pool.toward(caps, np.maximum(at(low), caps))
         parked = np.zeros(len(caps), dtype=np.bool_)
         parked[self.units] = parks
         return StageResult(caps, optimum.row_price, parked, load_price)

@@ -320,3 +320,13 @@ def test_two_limits_at_once_are_both_used_up() -> None:
     plan = solve(Problem.of(topology, {"n1": node(), "n2": node("r2")}, policy="throughput"))
     assert plan.caps_w["n1"] == pytest.approx(5000.0 / (8 * FACTOR), rel=1e-5)
     assert plan.caps_w["n2"] == pytest.approx(6000.0 / (8 * FACTOR), rel=1e-5)
+
+
+@pytest.mark.parametrize("find", [solve, water_fill])
+def test_a_curve_that_is_straight_to_the_last_bit_still_uses_all_the_room(find: Any) -> None:
+    straight = {"tm": "1000 tok/s", "c0": "8 W", "k": "400 W", "n": 14.0}
+    nodes = {"n1": node(min_cap="9 W", curve=straight)}
+    nodes["n2"] = node("r2", min_cap="9 W", curve=straight)
+    plan = find(Problem.of(hall("2.5 kW"), nodes, policy="throughput"))
+    expected = 500.0 / (2 * 8 * FACTOR)
+    assert list(plan.caps_w.values()) == pytest.approx([expected] * 2, rel=1e-6)
