@@ -86,7 +86,6 @@ class ControlLoop:
         recorder: Recorder | None = None,
         on_cycle: Callable[[Decision], None] | None = None,
         memory: Memory | None = None,
-        away_s: float | None = None,
     ) -> None:
         """Wire a loop; `run` starts it.
 
@@ -107,7 +106,6 @@ class ControlLoop:
             recorder: records the run.
             on_cycle: told of every decision; must not block.
             memory: to go on with; None: a fresh start.
-            away_s: how long no controller ran before this one, if that is known.
         """
         self._site, self._image, self._clock = site, image, clock
         self._workers, self._journal, self._apply = workers, journal, apply
@@ -119,7 +117,7 @@ class ControlLoop:
         self._epoch, self._spool = epoch, spool
         self._recorder, self._on_cycle = recorder, on_cycle
         self._memory = Memory.empty(site) if memory is None else memory
-        self._away_s = away_s
+        self._away_s: float | None = None
         self._wake = asyncio.Event()
         self._acks: list[Ack] = []
         self._unjournalled: list[Ack] = []
@@ -174,6 +172,10 @@ class ControlLoop:
     def set_overrides(self, overrides: Sequence[Override]) -> None:
         """Leases from the next cycle on; ended ones may stay, the cycle drops them."""
         self._overrides = tuple(overrides)
+
+    def set_away(self, seconds: float | None) -> None:
+        """How long no controller ran before this one, if the last one ended without a word."""
+        self._away_s = seconds
 
     def set_maintenance(self, elements: Sequence[str]) -> None:
         """Elements out from the next cycle on."""

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from drivers.binding import At, ModbusAt, SnmpAt
-from drivers.codec import Answer, Decoded, Raw
+from drivers.profile.binding import At, ModbusAt, SnmpAt
+from drivers.profile.codec import Answer, Decoded, Raw
 from facility.points import Flaw, Grade, PointSpec, flaw_of, grade_of
 from facility.yamltree import read_tree
 

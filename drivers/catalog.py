@@ -9,9 +9,9 @@ from typing import Final
 
 from pydantic import ValidationError
 
-from drivers.binding import bind, may_write
 from drivers.device import ProfiledDevice
 from drivers.profile import Profile
+from drivers.profile.binding import bind, may_write
 from drivers.transport import Address, Credentials, Links, Transport, parse_address
 from facility.clock import Clock
 from facility.config import DeviceConfig

@@ -10,9 +10,9 @@ from typing import Final
 
 import numpy as np
 
-from drivers.binding import At, Binding, BoundPoint, limits_of, may_write, resolve
-from drivers.codec import Answer, Decoded, Raw, decode, encode, text_of, whole
 from drivers.profile import Identity, IdentitySource
+from drivers.profile.binding import At, Binding, BoundPoint, limits_of, may_write, resolve
+from drivers.profile.codec import Answer, Decoded, Raw, decode, encode, text_of, whole
 from drivers.transport import Transport
 from facility.clock import Clock
 from facility.commands import Ack, Command, Outcome

@@ -18,10 +18,10 @@ from pymodbus.client import AsyncModbusTcpClient
 from pymodbus.exceptions import ModbusException
 from pymodbus.pdu import ExceptionResponse, ModbusPDU
 
-from drivers.binding import At, ModbusAt
-from drivers.codec import Answer, Raw
-from drivers.plan import Block, cut, modbus_blocks
 from drivers.profile import ModbusLimits, Quirk, SnmpWhere
+from drivers.profile.binding import At, ModbusAt
+from drivers.profile.codec import Answer, Raw
+from drivers.profile.plan import Block, cut, modbus_blocks
 from drivers.transport import Address, Endpoint, Links, WriteReply
 from facility.points import Flaw
 

@@ -14,8 +14,8 @@ from typing import Any, Final
 
 import numpy as np
 
-from drivers.binding import Binding, BoundPoint, MqttAt
-from drivers.codec import Answer, Decoded, bad, decode
+from drivers.profile.binding import Binding, BoundPoint, MqttAt
+from drivers.profile.codec import Answer, Decoded, bad, decode
 from facility.clock import Clock
 from facility.commands import Ack, Command, Outcome
 from facility.points import Flaw, Grade, Layout, Scan, grade_of, quality

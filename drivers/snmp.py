@@ -37,10 +37,10 @@ from pysnmp.hlapi.v3arch.asyncio import (
 from pysnmp.proto.rfc1902 import ObjectIdentifier
 from pysnmp.proto.rfc1905 import EndOfMibView, NoSuchInstance, NoSuchObject
 
-from drivers.binding import At, SnmpAt
-from drivers.codec import Answer, Raw
-from drivers.plan import snmp_groups
 from drivers.profile import Quirk, SnmpWhere
+from drivers.profile.binding import At, SnmpAt
+from drivers.profile.codec import Answer, Raw
+from drivers.profile.plan import snmp_groups
 from drivers.transport import Address, Credentials, Endpoint, Links, WriteReply
 from facility.points import Flaw
 

@@ -1,7 +1,7 @@
 """The seam between a device and a wire, and what every wire has in common.
 
-A `Transport` reads and writes *places* (`drivers.binding.At`) and knows nothing of points. One
-`Endpoint` stands for one thing that can be talked to (host:port, serial line): it has one lock.
+A `Transport` reads and writes *places* (`drivers.profile.binding.At`) and knows nothing of points.
+One `Endpoint` stands for one thing that can be talked to (host:port, serial line): it has one lock.
 Each unit behind it has its own `Patience`: a unit that does not answer is left alone for longer
 and longer, so that it costs the others next to nothing.
 """
@@ -15,9 +15,9 @@ from dataclasses import dataclass, field
 from typing import Final, Protocol, TypeVar
 from urllib.parse import urlsplit
 
-from drivers.binding import At
-from drivers.codec import Answer, Raw
 from drivers.profile import SnmpWhere
+from drivers.profile.binding import At
+from drivers.profile.codec import Answer, Raw
 from facility.clock import Clock
 
 T = TypeVar("T")

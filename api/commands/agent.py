@@ -18,8 +18,8 @@ from pathlib import Path
 
 import structlog
 
-from api.secrets import SecretMissing, find
-from api.watchdog import notify
+from api.service.secrets import SecretMissing, find
+from api.service.watchdog import notify
 from drivers.agent.agent import Agent, Settings
 from drivers.agent.protocol import Topics
 from drivers.agent.settings import AgentConfig, load

@@ -13,13 +13,13 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from drivers.binding import At, bind
 from drivers.capture import Capture, place_name, reading_name, shown_answer, shown_reading
 from drivers.catalog import build_transport, match_profile, profiles
 from drivers.checks import CheckResult, run_checks
-from drivers.codec import Answer, Decoded
 from drivers.device import DeviceIdentity, ProfiledDevice
 from drivers.profile import Profile
+from drivers.profile.binding import At, bind
+from drivers.profile.codec import Answer, Decoded
 from drivers.snmp import SYS_OBJECT_ID, SnmpTransport
 from drivers.transport import Address, Credentials, Links, Transport, parse_address
 from facility.clock import SystemClock

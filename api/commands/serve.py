@@ -9,9 +9,9 @@ from pathlib import Path
 import structlog
 import typer
 
-from api.overlay import read_overlay
-from api.secrets import SecretMissing
-from api.serving import ServeOptions, serve
+from api.service.overlay import read_overlay
+from api.service.secrets import SecretMissing
+from api.service.serving import ServeOptions, serve
 from drivers.catalog import offers
 from facility.checking import examine
 from facility.errors import ConfigError

@@ -18,8 +18,8 @@ def document(
     """One JSON document as contracts.md says.
 
     `truth` comes from `drivers.sim` (seconds, power, cooling, tokens, uncontrolled,
-    overload_to_caps_s), `service` from `api.account` (cycles, cycle_ms, devices, points, samples,
-    caps, alarms, webhooks).
+    overload_to_caps_s), `service` from `api.service.account` (cycles, cycle_ms, devices, points,
+    samples, caps, alarms, webhooks).
     """
     caps = {**service["caps"], "overload_to_caps_s": truth.get("overload_to_caps_s")}
     return {

@@ -15,11 +15,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from api.account import read_account
 from api.demo.children import ChildDied, ServiceChild, Simulator
 from api.demo.receiver import Receiver
 from api.demo.report import document
-from api.keys import make_keys
+from api.service.account import read_account
+from api.service.keys import make_keys
 from facility.clock import SystemClock
 from facility.store import open_store, upgrade
 

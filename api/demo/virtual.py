@@ -17,13 +17,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from api.account import own_account, totals
 from api.demo.report import document
-from api.running import Running
-from api.service import Service
+from api.service.account import own_account, totals
+from api.service.running import Running
+from api.service.service import Service
+from api.service.wiring import Outside, build, simulated
+from api.service.workers import InlineWorkers
 from api.webhooks import Answer, Sink
-from api.wiring import Outside, build, simulated
-from api.workers import InlineWorkers
 from drivers.catalog import build_device, profiles
 from drivers.sim.faults import Event
 from drivers.sim.harness import VirtualHall

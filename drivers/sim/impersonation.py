@@ -8,10 +8,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from drivers.binding import At, Binding, BoundPoint, ModbusAt, SnmpAt, bind, limits_of, resolve
-from drivers.codec import Answer, Raw, decode, encode, sentinel_raw
 from drivers.device import identity_places
 from drivers.profile import Profile, Where
+from drivers.profile.binding import (
+    At,
+    Binding,
+    BoundPoint,
+    ModbusAt,
+    SnmpAt,
+    bind,
+    limits_of,
+    resolve,
+)
+from drivers.profile.codec import Answer, Raw, decode, encode, sentinel_raw
 from drivers.sim.source import InstrumentSource
 from drivers.transport import WriteReply
 from facility.points import Flaw, Grade, grade_of

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from drivers.agent.protocol import dump
-from drivers.binding import MqttAt
 from drivers.profile import Profile
+from drivers.profile.binding import MqttAt
 from drivers.sim.impersonation import Impersonation
 from drivers.sim.source import InstrumentSource
 from facility.clock import Clock

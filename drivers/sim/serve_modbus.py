@@ -12,9 +12,9 @@ import struct
 from collections.abc import Mapping
 from typing import Final
 
-from drivers.binding import ModbusAt
 from drivers.catalog import profiles
-from drivers.codec import Raw
+from drivers.profile.binding import ModbusAt
+from drivers.profile.codec import Raw
 from drivers.sim.impersonation import Impersonation
 from drivers.sim.source import SLOW_S, InstrumentSource, Served
 from drivers.transport import parse_address

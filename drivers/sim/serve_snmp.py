@@ -12,9 +12,9 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Final, cast
 
-from drivers.binding import SnmpAt
 from drivers.catalog import profiles
-from drivers.codec import Answer, Raw
+from drivers.profile.binding import SnmpAt
+from drivers.profile.codec import Answer, Raw
 from drivers.sim import ber
 from drivers.sim.impersonation import Impersonation
 from drivers.sim.source import SLOW_S, InstrumentSource, Served

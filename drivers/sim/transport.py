@@ -11,11 +11,11 @@ import random
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from drivers.binding import At, bind
 from drivers.catalog import profiles
-from drivers.codec import Answer, Raw
 from drivers.device import ProfiledDevice
 from drivers.profile import SnmpWhere
+from drivers.profile.binding import At, bind
+from drivers.profile.codec import Answer, Raw
 from drivers.sim.impersonation import Impersonation
 from drivers.sim.source import SLOW_S, InstrumentSource
 from drivers.transport import TIMEOUT_S, Patience, WriteReply

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from drivers.binding import At, bind
 from drivers.capture import Capture, read_capture, reading_name, shown_reading
 from drivers.catalog import profiles
-from drivers.codec import Answer
 from drivers.device import ProfiledDevice
+from drivers.profile.binding import At, bind
+from drivers.profile.codec import Answer
 from facility.clock import SystemClock
 from tests.conftest import ROOT
 

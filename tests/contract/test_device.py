@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from drivers.binding import bind
 from drivers.catalog import build_device, profiles
+from drivers.profile.binding import bind
 from drivers.sim.serve_modbus import serve_modbus
 from drivers.sim.serve_snmp import serve_snmp
 from drivers.sim.source import Instruments

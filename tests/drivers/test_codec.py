@@ -9,8 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from drivers.binding import BoundPoint
-from drivers.codec import (
+from drivers.profile import ModbusWhere
+from drivers.profile.binding import BoundPoint
+from drivers.profile.codec import (
     bytes_to_registers,
     decode,
     encode,
@@ -18,7 +19,6 @@ from drivers.codec import (
     sentinel_raw,
     text_of,
 )
-from drivers.profile import ModbusWhere
 from facility.points import Flaw, Grade, flaw_of, grade_of
 from tests.drivers.wires import point_of
 

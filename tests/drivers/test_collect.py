@@ -10,9 +10,9 @@ from itertools import pairwise
 
 from structlog.testing import capture_logs
 
-from drivers.binding import bind
 from drivers.collect import Collector, DeviceHealth
 from drivers.device import ProfiledDevice
+from drivers.profile.binding import bind
 from drivers.sim.impersonation import Impersonation
 from drivers.sim.source import Instruments
 from drivers.sim.transport import SimTransport

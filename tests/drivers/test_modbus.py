@@ -11,9 +11,9 @@ import pytest
 from pymodbus.server import ModbusTcpServer
 from pymodbus.simulator import DataType, SimData, SimDevice
 
-from drivers.binding import Binding, may_write
 from drivers.device import ProfiledDevice
 from drivers.modbus import ModbusTransport
+from drivers.profile.binding import Binding, may_write
 from drivers.transport import Address
 from facility.clock import SystemClock
 from facility.commands import Command, Outcome

@@ -12,10 +12,10 @@ import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from drivers.binding import bind
 from drivers.bus import MemoryBroker, MemoryBus
 from drivers.mqtt_device import MqttDevice
 from drivers.profile import Profile
+from drivers.profile.binding import bind
 from drivers.sim.impersonation import Impersonation
 from drivers.sim.publish import Publisher, messages
 from drivers.sim.source import Instruments

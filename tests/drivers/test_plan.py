@@ -5,9 +5,9 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from drivers.binding import ModbusAt
-from drivers.plan import MAX_VARBINDS, Block, cut, modbus_blocks, snmp_groups
 from drivers.profile import ModbusLimits, ModbusWhere
+from drivers.profile.binding import ModbusAt
+from drivers.profile.plan import MAX_VARBINDS, Block, cut, modbus_blocks, snmp_groups
 
 places = st.builds(
     lambda address, kind, function: ModbusAt(

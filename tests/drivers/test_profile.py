@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from drivers.binding import bind, limits_of
 from drivers.catalog import match_profile, offers, profiles, read_profile
 from drivers.profile import Profile, wheres
+from drivers.profile.binding import bind, limits_of
 from facility.errors import ConfigError
 from facility.kinds import KINDS
 from tests.drivers.wires import binding_of, profile_of

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from drivers.binding import SnmpAt
 from drivers.profile import SnmpWhere
+from drivers.profile.binding import SnmpAt
 from drivers.sim import ber
 from drivers.snmp import SnmpTransport
 from drivers.transport import Address, Credentials

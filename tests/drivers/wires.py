@@ -7,8 +7,8 @@ import random
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, TypeVar
 
-from drivers.binding import Binding, BoundPoint, bind
 from drivers.profile import Profile
+from drivers.profile.binding import Binding, BoundPoint, bind
 from drivers.transport import Links
 from facility.clock import LoopClock, SystemClock, VirtualTimeLoop
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from api.service import Service
+from api.service.service import Service
 from facility.commands import Ack, Command
 from tests.scenarios.runs import demo
 

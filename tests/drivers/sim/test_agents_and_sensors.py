@@ -8,11 +8,11 @@ from types import SimpleNamespace
 from typing import Any
 
 from drivers.agent.lease import State
-from drivers.binding import bind
 from drivers.bus import Letter, MemoryBroker, MemoryBus
 from drivers.catalog import profiles
 from drivers.mqtt_device import MqttDevice
 from drivers.node import NodeDevice, keep_leases
+from drivers.profile.binding import bind
 from drivers.sim.agents import SimAgents
 from drivers.sim.nvml import PlantNvml
 from drivers.sim.publish import TWIN_ADDRESS, publish_sensors

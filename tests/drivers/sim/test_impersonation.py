@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from drivers.binding import bind
 from drivers.catalog import profiles
-from drivers.codec import decode
 from drivers.profile import Profile
+from drivers.profile.binding import bind
+from drivers.profile.codec import decode
 from drivers.sim.impersonation import Impersonation
 from drivers.sim.source import Instruments
 from facility.points import Flaw, Grade, flaw_of, grade_of

@@ -241,7 +241,7 @@ def test_a_flapping_device_comes_and_goes() -> None:
 
 def test_whatever_a_profile_asks_of_the_demo_hall_is_plausible() -> None:
     """Every point of every device in the file: the plant answers, inside the kind's range."""
-    from drivers.binding import bind
+    from drivers.profile.binding import bind
 
     here = world("steady")
     here.advance(3.0)

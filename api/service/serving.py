@@ -18,17 +18,17 @@ from typing import Final
 import structlog
 import uvicorn
 
-from api.account import write_account
 from api.app import ApiSettings, create_app
 from api.hall import Hall
-from api.overlay import Overlay
-from api.running import Running
-from api.secrets import find
-from api.service import Service
-from api.watchdog import notify
+from api.service.account import write_account
+from api.service.overlay import Overlay
+from api.service.running import Running
+from api.service.secrets import find
+from api.service.service import Service
+from api.service.watchdog import notify
+from api.service.wiring import Outside, build, field_devices, simulated, sinks_from
+from api.service.workers import ThreadWorkers
 from api.webhooks import HttpPost
-from api.wiring import Outside, build, field_devices, simulated, sinks_from
-from api.workers import ThreadWorkers
 from drivers.mqtt import MqttBus
 from facility.clock import SystemClock
 from facility.config import Facility
@@ -175,6 +175,7 @@ async def _run(
     notify("STOPPING=1")
     log.info("stopping", code=code)
     await running.stop()
+    service.feed.close()
     server.should_exit = True
     with contextlib.suppress(TimeoutError):
         await asyncio.wait_for(asyncio.shield(web), DRAIN_S + 1)

@@ -8,8 +8,8 @@ from collections.abc import Awaitable, Callable
 
 import structlog
 
-from api.service import Service
-from api.supervision import Supervisor
+from api.service.service import Service
+from api.service.supervision import Supervisor
 from drivers.node import keep_leases
 from facility.commands import Mode
 from facility.ports import Bus
@@ -33,7 +33,7 @@ class Running:
         """Restore what the database knows, then start every task."""
         service = self._service
         await service.restore()
-        await service.absence.starting(service.lease.ttl_s)
+        service.loop.set_away(await service.absence.starting(service.lease.ttl_s))
         await self._bus.start()
         await service.lease.once()
         self.supervisor.fatal("control loop", service.loop.run)
@@ -59,7 +59,6 @@ class Running:
     async def _resolve(self) -> None:
         await asyncio.sleep(RESOLVE_AFTER_S)
         await self._service.resolve_open_intents()
-        await self._service.absence.controlling()
         await asyncio.Event().wait()
 
     async def stop(self) -> None:

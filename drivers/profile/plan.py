@@ -9,8 +9,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal
 
-from drivers.binding import ModbusAt
 from drivers.profile import ModbusLimits
+from drivers.profile.binding import ModbusAt
 
 #: a pysnmp answer with more holds the event loop for several milliseconds
 MAX_VARBINDS: Final = 20

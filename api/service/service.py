@@ -1,6 +1,6 @@
 """One running hall: collectors, control loop, leases, and what people see and propose of them.
 
-Built by `api.wiring`; the same class runs over real protocols and under virtual time.
+Built by `api.service.wiring`; the same class runs over real protocols and under virtual time.
 """
 
 from __future__ import annotations
@@ -14,7 +14,6 @@ from typing import Any
 import numpy as np
 import structlog
 
-from api.absence import Absence
 from api.hall import (
     DeviceStatus,
     Feed,
@@ -25,9 +24,10 @@ from api.hall import (
     SinkTest,
     Unknown,
 )
-from api.hall_lease import HallLease
-from api.letting_go import let_go, preview
-from api.tripwire import Tripwire
+from api.service.absence import Absence
+from api.service.hall_lease import HallLease
+from api.service.letting_go import let_go, preview
+from api.service.tripwire import Tripwire
 from api.webhooks import Courier
 from controllers.loop import ControlLoop
 from controllers.whatif import what_if
@@ -47,12 +47,12 @@ from facility.store.records import CycleRecord
 
 log = structlog.get_logger(__name__)
 
-LONGEST_OVERRIDE_MIN = 7 * 24 * 60.0
+LONGEST_OVERRIDE_MIN = 24 * 60.0
 
 
 @dataclass
 class Parts:
-    """What wiring puts together; see `api.wiring`."""
+    """What wiring puts together; see `api.service.wiring`."""
 
     loaded: Loaded
     facility: Facility
@@ -80,7 +80,7 @@ class Service:
         self._database: str | None = None
         self._feed = Feed()
         self._tripwire = Tripwire()
-        self.absence = Absence(parts.store, parts.facility, parts.clock, self._feed)
+        self.absence = Absence(parts.store, parts.clock, parts.facility.site.name)
         self.loop = make_loop(self)
 
     # ---- what it is ----------------------------------------------------------------------------

@@ -7,11 +7,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from api import secrets
-from api.hall_lease import HallLease
-from api.journalling import HallJournal
-from api.overlay import Overlay
-from api.service import Parts, Service
+from api.service import secrets
+from api.service.hall_lease import HallLease
+from api.service.journalling import HallJournal
+from api.service.overlay import Overlay
+from api.service.service import Parts, Service
 from api.webhooks import Courier, Post, Sink, decode_secret, sinks_of
 from controllers.loop import ControlLoop
 from drivers.catalog import build_device

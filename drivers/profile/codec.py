@@ -16,8 +16,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final, Literal
 
-from drivers.binding import At, BoundPoint, ModbusAt, SnmpAt
 from drivers.profile import ModbusWhere
+from drivers.profile.binding import At, BoundPoint, ModbusAt, SnmpAt
 from facility.kinds import KINDS, Nature
 from facility.points import Flaw, Grade, quality
 
