@@ -17,6 +17,8 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 db = typer.Typer(help="The database: schema, backup, restore.", no_args_is_help=True)
+key = typer.Typer(help="API keys.", no_args_is_help=True)
+db.add_typer(key, name="key")
 app.add_typer(db, name="db")
 
 Json = Annotated[bool, typer.Option("--json", help="One JSON document on standard output.")]
@@ -204,6 +206,34 @@ def db_restore(file: str, url: Url) -> None:
     from api.commands.db import restore
 
     raise typer.Exit(restore(url, file))
+
+
+@key.command("add")
+def key_add(
+    name: str,
+    url: Url,
+    role: Annotated[str, typer.Option(help="viewer, operator or engineer.")] = "viewer",
+) -> None:
+    """Make an API key and print it once."""
+    from api.commands.keys import add
+
+    raise typer.Exit(add(url, name, role))
+
+
+@key.command("list")
+def key_list(url: Url) -> None:
+    """List the API keys."""
+    from api.commands.keys import show
+
+    raise typer.Exit(show(url))
+
+
+@key.command("revoke")
+def key_revoke(number: int, url: Url) -> None:
+    """Revoke an API key by its number in the list."""
+    from api.commands.keys import revoke
+
+    raise typer.Exit(revoke(url, number))
 
 
 def main() -> None:

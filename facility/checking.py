@@ -29,6 +29,7 @@ def check(loaded: Loaded, offers: Offers | None = None) -> list[Problem]:
     Args:
         loaded: a file of the right shape.
         offers: what each profile measures and lets write; None checks no devices (file studies).
+            A file without any device is a study too: nothing is asked of its meters.
     """
     facility = loaded.facility
     faults: list[Fault] = [
@@ -40,7 +41,8 @@ def check(loaded: Loaded, offers: Offers | None = None) -> list[Problem]:
     if offers is not None:
         faults.extend(_devices(facility, offers))
         faults.extend(_cooling(facility))
-        faults.extend(_metering(facility))
+        if facility.devices:
+            faults.extend(_metering(facility))
         faults.extend(_control(facility))
         faults.extend(_secrets(facility))
         faults.extend(_host(facility))

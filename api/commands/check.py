@@ -26,4 +26,6 @@ def run(file: str, *, json: bool) -> int:
             f"{file}: {facility.site.name}: {len(facility.power.racks)} racks, "
             f"{len(facility.nodes)} nodes, {len(facility.devices)} devices, no fault"
         )
+        if not facility.devices:
+            typer.echo("no devices: good for headroom, allocate and demo, not for serve")
     return 0 if loaded is not None else 1

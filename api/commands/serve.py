@@ -33,6 +33,9 @@ def run(
         for problem in problems:
             typer.echo(str(problem), err=True)
         return 1
+    if taken is None and not loaded.facility.devices:
+        typer.echo(f"{config}: names no devices: nothing to read, nothing to serve", err=True)
+        return 1
     options = ServeOptions(host, port, Path(state), Path(record) if record else None, taken)
     try:
         with asyncio.Runner(loop_factory=_loop_factory()) as runner:

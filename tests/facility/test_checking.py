@@ -104,3 +104,13 @@ def test_what_a_faulty_part_hides_is_not_blamed_on_others(tmp_path: Path) -> Non
 def test_a_study_needs_no_devices() -> None:
     text = GOOD[: GOOD.index("cooling:")]
     assert check(load_text(text)) == []
+
+
+def test_a_file_without_devices_is_a_study() -> None:
+    text = GOOD[: GOOD.index("cooling:")]
+    assert faults(text) == []
+
+
+def test_serving_needs_devices_and_meters() -> None:
+    only_one = GOOD.replace("meter-[a,b]", "meter-[a]")
+    assert any("no device measures" in problem for _, problem in faults(only_one))

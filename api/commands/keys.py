@@ -1,0 +1,64 @@
+"""`wattkeeper db key`: make, list and revoke API keys."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import typer
+
+from api.security import Role, issue_key
+from facility.clock import SystemClock
+from facility.store import Store, StoreError, open_store, upgrade
+
+
+def add(url: str, name: str, role: str) -> int:
+    """Make a key and print it, the only time that it can be seen; 1 when it cannot be stored."""
+    try:
+        wanted = Role.named(role)
+        key, digest = issue_key(name)
+    except ValueError as error:
+        typer.echo(str(error), err=True)
+        return 2
+
+    def store_it(store: Store) -> None:
+        store.add_api_key(name, wanted.name.lower(), digest).result()
+        store.audit("command line", "key-added", name, {"role": wanted.name.lower()}).result()
+
+    code = _with_store(url, store_it)
+    if code == 0:
+        typer.echo(key)
+    return code
+
+
+def show(url: str) -> int:
+    """List keys: number, name, role."""
+
+    def list_them(store: Store) -> None:
+        for key in store.api_keys().result():
+            typer.echo(f"{key.id:4}  {key.role:9} {key.name}")
+
+    return _with_store(url, list_them)
+
+
+def revoke(url: str, number: int) -> int:
+    """Revoke a key by its number; a running service stops taking it within seconds."""
+
+    def revoke_it(store: Store) -> None:
+        store.revoke_api_key(number).result()
+        store.audit("command line", "key-revoked", str(number), {}).result()
+
+    return _with_store(url, revoke_it)
+
+
+def _with_store(url: str, work: Callable[[Store], None]) -> int:
+    try:
+        upgrade(url)
+        store = open_store(url, SystemClock())
+        try:
+            work(store)
+        finally:
+            store.close()
+    except (StoreError, ValueError) as error:
+        typer.echo(f"{error}", err=True)
+        return 1
+    return 0
