@@ -31,11 +31,12 @@ def add(url: str, name: str, role: str) -> int:
 
 
 def show(url: str) -> int:
-    """List keys: number, name, role."""
+    """List keys: number, role, name, and whether it was revoked."""
 
     def list_them(store: Store) -> None:
         for key in store.api_keys().result():
-            typer.echo(f"{key.id:4}  {key.role:9} {key.name}")
+            state = "" if key.revoked_ms is None else "  revoked"
+            typer.echo(f"{key.id:4}  {key.role:9} {key.name}{state}")
 
     return _with_store(url, list_them)
 

@@ -1,4 +1,4 @@
-"""`wattkeeper db key`: a key is shown once, listed by name, and gone when revoked."""
+"""`wattkeeper db key`: a key is shown once, listed by name, and said to be revoked."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def test_a_key_is_made_listed_and_revoked(
     assert key.rsplit(".", 1)[1] not in listed
     assert revoke(url, 1) == 0
     assert show(url) == 0
-    assert "night-shift" not in capsys.readouterr().out
+    assert "night-shift  revoked" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(("name", "role"), [("Bad!", "viewer"), ("good", "boss")])
