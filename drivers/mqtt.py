@@ -26,6 +26,9 @@ KEEPALIVE_S: Final = 8
 CONNECT_S: Final = 5.0
 #: A link that has not taken a message by then is as good as lost; the caller goes on.
 PUBLISH_S: Final = 2.0
+#: A goodbye that takes longer is given up; then again, for a cancellation that was swallowed.
+GOODBYE_S: Final = 1.5
+CLOSE_TRIES: Final = 2
 FIRST_PAUSE_S: Final = 0.25
 LONGEST_PAUSE_S: Final = 5.0
 
@@ -91,6 +94,7 @@ class MqttBus:
         self._router = Router()
         self._client: aiomqtt.Client | None = None
         self._task: asyncio.Task[None] | None = None
+        self._closing = False
         self._late: set[asyncio.Task[None]] = set()
         self.connections = 0
 
@@ -102,6 +106,7 @@ class MqttBus:
     async def start(self) -> None:
         """Connect in the background, for ever."""
         if self._task is None:
+            self._closing = False
             self._task = asyncio.create_task(self._stay_connected(), name=f"mqtt {self.host}")
 
     async def publish(
@@ -132,12 +137,22 @@ class MqttBus:
             task.add_done_callback(self._late.discard)
 
     async def close(self) -> None:
-        """Disconnect cleanly: the broker sends no will."""
+        """Disconnect cleanly, so that the broker sends no will; ends within three seconds.
+
+        A broker that never answers does not hold this up, nor does a cancellation that got lost:
+        `asyncio.wait_for` of Python 3.11 swallows one that comes as its future is done.
+        """
         task, self._task = self._task, None
-        if task is not None:
+        self._closing = True
+        for _ in range(CLOSE_TRIES):
+            if task is None or task.done():
+                break
             task.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await task
+            # Not `await task`: a cancellation of ours must not be taken for the task's own.
+            await asyncio.wait({task}, timeout=GOODBYE_S)
+        else:
+            if task is not None and not task.done():
+                _log.warning("gave up saying goodbye", broker=f"{self.host}:{self.port}")
 
     def _dispatch(self, topic: str, payload: bytes, retained: bool) -> None:
         for handler in self._router.route(topic):
@@ -160,7 +175,7 @@ class MqttBus:
                 _log.info("broker is back", broker=f"{self.host}:{self.port}")
             told = False
 
-        while True:
+        while not self._closing:
             began_s = self._clock.monotonic_s()
             try:
                 await self._one_connection(up)
@@ -168,7 +183,7 @@ class MqttBus:
                 reason = str(error)
             else:
                 reason = "the connection ended"
-            if not told:
+            if not (told or self._closing):
                 told = True
                 _log.warning("broker lost", broker=f"{self.host}:{self.port}", reason=reason)
             if self._clock.monotonic_s() - began_s > 2.0 * LONGEST_PAUSE_S:
@@ -190,8 +205,10 @@ class MqttBus:
             tls_context=self._tls,
             logger=_QUIET,
         )
+        logged_in = False
         try:
             await client.__aenter__()
+            logged_in = True
             for pattern in self._router.patterns:
                 await client.subscribe(pattern, qos=0)
             self._client = client
@@ -205,10 +222,26 @@ class MqttBus:
                     self._dispatch(message.topic.value, message.payload, bool(message.retain))
         finally:
             self._client = None
-            # Also after a login that never ended: it alone lets go of the socket.
-            with contextlib.suppress(aiomqtt.MqttError):
-                await client.__aexit__(None, None, None)
+            if logged_in:
+                with contextlib.suppress(aiomqtt.MqttError):
+                    await client.__aexit__(None, None, None)
+            else:
+                _abandon(client)
             # aiomqtt keeps the reason of a lost link in a future that only its iterator reads.
             lost = client._disconnected
             if lost.done() and not lost.cancelled():
                 lost.exception()
+
+
+def _abandon(client: aiomqtt.Client) -> None:
+    """Let go of a login that has not ended: no goodbye is due, and aiomqtt would wait for one.
+
+    Its connecting thread may still be at work; a socket that it opens later is refused there.
+    """
+    wire = client._client
+
+    def refuse(*_: object) -> None:
+        raise OSError("closed while connecting")
+
+    wire.on_socket_open = refuse
+    wire._sock_close()
