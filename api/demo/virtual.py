@@ -12,7 +12,7 @@ import base64
 import hashlib
 import hmac
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -63,7 +63,11 @@ class MemoryReceiver:
 
 @dataclass(frozen=True)
 class VirtualOptions:
-    """What to simulate; the database is a file, so that a killed controller finds it again."""
+    """What to simulate; the database is a file, so that a killed controller finds it again.
+
+    Attributes:
+        meanwhile: what people do with the service, from the start of the scenario's clock on.
+    """
 
     loaded: Loaded
     scenario: Scenario
@@ -71,6 +75,7 @@ class VirtualOptions:
     seconds: float
     database: Path
     record: Path | None = None
+    meanwhile: Callable[[Service], Coroutine[Any, Any, None]] | None = None
 
 
 @dataclass(frozen=True)
@@ -106,7 +111,12 @@ class _Virtual:
         await self._start()
         await self._pass(SETTLE_S, plant)
         self.hall.world.begin()
+        people = None
+        if options.meanwhile is not None:
+            people = asyncio.create_task(options.meanwhile(self.service), name="people")
         await self._pass(options.seconds, plant)
+        if people is not None:
+            await people
         truth = self.hall.world.truth()
         await self._pass(DRAIN_S, plant)
         own = own_account(self.service)

@@ -1,53 +1,187 @@
-"""Give nodes and loops back to local control, and say what that moves."""
+"""Give nodes and loops back to local control, inside the site's ramp, and say what that moves.
+
+A hall that is released node by node at once would be the site's largest load step: every board
+may go back to the limit it had before us. So nodes are released in turns, paced by what each may
+let the load rise; until its turn comes a node holds its cap under a lease that goes on.
+"""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+import structlog
 
 from api.hall import Released
 from drivers.node import NodeDevice
 from facility.commands import Outcome
 from facility.config import Facility
 
+log = structlog.get_logger(__name__)
 
-def preview(
-    scope: str, nodes: Sequence[NodeDevice], facility: Facility, loops: Sequence[str]
-) -> Released:
-    """What a release lets happen: every board may go back to the limit it had before us.
+#: A node that does not answer is asked this many times; then its lease ends by itself.
+TRIES: Final = 3
+#: Between two tries of one node, so that a broker or an agent may come back, seconds.
+AGAIN_S: Final = 10.0
 
-    The agents know those limits, we count the boards' maximum: the load can rise by no more.
+
+class LettingGo:
+    """Releases nodes in turns, in the background.
+
+    Attributes:
+        unanswered: nodes that were given up after `TRIES`; they follow when their lease ends.
     """
-    moves_w: float | None = 0.0
-    for node in nodes:
-        config = facility.nodes[node.id]
+
+    def __init__(self, nodes: Mapping[str, NodeDevice], facility: Facility) -> None:
+        self._nodes = nodes
+        self._facility = facility
+        self._queue: list[str] = []
+        self._tries: dict[str, int] = {}
+        self._running: dict[str, asyncio.Task[None]] = {}
+        self._news = asyncio.Event()
+        self.unanswered: set[str] = set()
+
+    @property
+    def pending(self) -> tuple[str, ...]:
+        """Nodes whose turn has not come, in the order of their turns."""
+        return tuple(self._queue)
+
+    @property
+    def busy(self) -> bool:
+        """Whether a release is going on: nodes wait for their turn or for their answer."""
+        return bool(self._queue or self._running)
+
+    def preview(self, scope: str, nodes: Sequence[NodeDevice], loops: Sequence[str]) -> Released:
+        """What a release lets happen: every board may go back to the limit it had before us.
+
+        The agents know those limits, we count the boards' maximum: the load can rise by no more.
+        A node that tells no cap is spread as if it stood at its lowest.
+        """
+        moves_w: float | None = 0.0
+        for node in nodes:
+            rise_w = self._known_rise_w(node)
+            moves_w = None if moves_w is None or rise_w is None else moves_w + rise_w
+        parts = []
+        if nodes:
+            much = "an unknown amount" if moves_w is None else f"up to {moves_w / 1e6:.3f} MW"
+            ahead = [name for name in self._queue if name not in {node.id for node in nodes}]
+            took = spoken(self._seconds([*ahead, *(node.id for node in nodes)]))
+            parts.append(
+                f"{len(nodes)} nodes return to their own limits {took}: the load may rise by {much}"
+            )
+            silent = [node.id for node in nodes if node.status is None]
+            if silent:
+                names = ", ".join(silent[:5]) + (" …" if len(silent) > 5 else "")
+                parts.append(f"{len(silent)} of them are silent and may follow later: {names}")
+        if loops:
+            parts.append(
+                f"the supply temperature of {', '.join(loops)} stays where it is, at the CDU"
+            )
+        text = "; ".join(parts) + "." if parts else "Nothing is controlled."
+        return Released(scope, moves_w, text)
+
+    def add(self, nodes: Sequence[NodeDevice]) -> None:
+        """Release these in turns; those already waiting keep their place."""
+        for node in nodes:
+            self._tries[node.id] = 0
+            self.unanswered.discard(node.id)
+            if node.id not in self._queue and node.id not in self._running:
+                self._queue.append(node.id)
+        self._news.set()
+
+    def keep(self, nodes: Sequence[NodeDevice]) -> None:
+        """Somebody took control again: these are not released after all."""
+        for node in nodes:
+            self._tries.pop(node.id, None)
+            self.unanswered.discard(node.id)
+            if node.id in self._queue:
+                self._queue.remove(node.id)
+            task = self._running.pop(node.id, None)
+            if task is not None:
+                task.cancel()
+
+    async def run(self) -> None:
+        """Release whoever waits, one turn after the other; until cancelled."""
+        try:
+            while True:
+                while self._queue:
+                    name = self._queue.pop(0)
+                    rise_w = self._rise_w(name)
+                    self._running[name] = asyncio.create_task(self._release(name))
+                    # The turn is over when the ramp has room again, whether the node answers or
+                    # not: an answer that was lost may have raised its limits all the same.
+                    await asyncio.sleep(60.0 * rise_w / self._pace_w_per_min())
+                self._news.clear()
+                await self._news.wait()
+        finally:
+            for task in self._running.values():
+                task.cancel()
+            self._queue[:0] = self._running
+            self._running.clear()
+
+    async def _release(self, name: str) -> None:
+        try:
+            outcome = await self._nodes[name].release()
+        except Exception as error:  # noqa: BLE001 - one node's fault must not hold up the others
+            log.error("release_failed", node=name, error=repr(error))
+            outcome = Outcome.UNANSWERED
+        if outcome in (Outcome.APPLIED, Outcome.CLAMPED):
+            self._end(name)
+            return
+        self._tries[name] = self._tries.get(name, 0) + 1
+        if self._tries[name] >= TRIES:
+            log.warning("node_not_released", node=name, outcome=outcome.value)
+            self.unanswered.add(name)
+            self._end(name)
+            return
+        await asyncio.sleep(AGAIN_S)
+        del self._running[name]
+        self._queue.append(name)
+        self._news.set()
+
+    def _end(self, name: str) -> None:
+        del self._running[name]
+        self._tries.pop(name, None)
+        if not self.busy:
+            log.info("release_finished", unanswered=sorted(self.unanswered))
+
+    def _pace_w_per_min(self) -> float:
+        """Watts a minute, such that no second sees more than the ramp, its last node included.
+
+        Where one node is more than a second of the ramp allows, no minute sees more than the ramp.
+        """
+        ramp = self._facility.site.ramp
+        largest_w = max((self._most_w(name) for name in self._nodes), default=0.0)
+        return max(ramp - 60.0 * largest_w, ramp / 2.0)
+
+    def _seconds(self, names: Sequence[str]) -> float:
+        """How long the turns of these take; nobody waits for the end of the last one."""
+        waits = [self._rise_w(name) for name in names][:-1]
+        return 60.0 * sum(waits) / self._pace_w_per_min()
+
+    def _rise_w(self, name: str) -> float:
+        known = self._known_rise_w(self._nodes[name])
+        return self._most_w(name) if known is None else known
+
+    def _most_w(self, name: str) -> float:
+        config = self._facility.nodes[name]
+        return config.gpus * max(config.max_cap - config.min_cap, 0.0)
+
+    def _known_rise_w(self, node: NodeDevice) -> float | None:
         status = node.status
         caps = [] if status is None else [g.enforced_w for g in status.gpus]
-        if not caps or any(cap is None for cap in caps):
-            moves_w = None
-            continue
-        if moves_w is not None:
-            moves_w += sum(max(config.max_cap - float(cap), 0.0) for cap in caps if cap is not None)
-    parts = []
-    if nodes:
-        much = "an unknown amount" if moves_w is None else f"up to {moves_w / 1e6:.3f} MW"
-        parts.append(f"{len(nodes)} nodes return to their own limits: the load may rise by {much}")
-    if loops:
-        parts.append(f"the supply temperature of {', '.join(loops)} stays where it is, at the CDU")
-    return Released(scope, moves_w, "; ".join(parts) + "." if parts else "Nothing is controlled.")
+        known = [float(cap) for cap in caps if cap is not None]
+        if not known or len(known) < len(caps):
+            return None
+        most_w = self._facility.nodes[node.id].max_cap
+        return sum(max(most_w - cap, 0.0) for cap in known)
 
 
-async def let_go(planned: Released, nodes: Sequence[NodeDevice]) -> Released:
-    """Release every node at once; the text names those that did not answer."""
-    outcomes = await asyncio.gather(*(node.release() for node in nodes))
-    silent = [
-        node.id
-        for node, outcome in zip(nodes, outcomes, strict=True)
-        if outcome not in (Outcome.APPLIED, Outcome.CLAMPED)
-    ]
-    if not silent:
-        return planned
-    names = ", ".join(silent[:5]) + (" …" if len(silent) > 5 else "")
-    words = f"{len(silent)} nodes did not answer and follow when their lease ends: {names}."
-    return replace(planned, text=f"{planned.text} {words}")
+def spoken(seconds: float) -> str:
+    """How long a release takes: "at once", "over about 40 s", "over about 3 min"."""
+    if seconds < 1.0:
+        return "at once"
+    if seconds < 90.0:
+        return f"over about {max(5.0 * round(seconds / 5.0), 5.0):.0f} s"
+    return f"over about {seconds / 60.0:.0f} min"

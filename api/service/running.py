@@ -48,13 +48,15 @@ class Running:
             "collectors": service.collector.run,
             "node leases": lambda: keep_leases(nodes, self._lease_for_nodes),
             "webhooks": service.courier.run,
+            "letting go": service.letting_go.run,
             "open intents": self._resolve,
         }
 
     def _lease_for_nodes(self) -> tuple[str, int] | None:
-        """Nodes are leased only while somebody acts on them."""
-        modes = self._service.modes().values()
-        return self._service.lease.held() if Mode.AUTO in modes else None
+        """Nodes are leased only while somebody acts on them, or they wait to be released."""
+        service = self._service
+        needed = Mode.AUTO in service.modes().values() or service.letting_go.busy
+        return service.lease.held() if needed else None
 
     async def _resolve(self) -> None:
         await asyncio.sleep(RESOLVE_AFTER_S)

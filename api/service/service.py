@@ -26,7 +26,7 @@ from api.hall import (
 )
 from api.service.absence import Absence
 from api.service.hall_lease import HallLease
-from api.service.letting_go import let_go, preview
+from api.service.letting_go import LettingGo
 from api.service.tripwire import Tripwire
 from api.webhooks import Courier
 from controllers.loop import ControlLoop
@@ -48,6 +48,8 @@ from facility.store.records import CycleRecord
 log = structlog.get_logger(__name__)
 
 LONGEST_OVERRIDE_MIN = 24 * 60.0
+#: A release waits no longer than this for the database, seconds.
+JOURNAL_WAIT_S = 2.0
 
 
 @dataclass
@@ -77,9 +79,10 @@ class Service:
         self._cycle_s: float | None = None
         self._modes: dict[str, Mode] = {}
         self._overrides: dict[str, Override] = {}
-        self._database: str | None = None
+        self._writing: set[asyncio.Task[None]] = set()
         self._feed = Feed()
         self._tripwire = Tripwire()
+        self.letting_go = LettingGo(parts.nodes, parts.facility)
         self.absence = Absence(parts.store, parts.clock, parts.facility.site.name)
         self.loop = make_loop(self)
 
@@ -292,7 +295,9 @@ class Service:
             self._modes[scope] = mode
         self.loop.set_modes(self._modes)
         if mode is Mode.AUTO:
-            for node in self._nodes_in(scope):
+            taken = self._nodes_in(scope)
+            self.letting_go.keep(taken)
+            for node in taken:
                 node.resume()
         self.loop.wake()
 
@@ -353,18 +358,27 @@ class Service:
     def release_preview(self, scope: str) -> Released:
         """What `release` would do."""
         self._known_scope(scope)
-        return preview(scope, self._nodes_in(scope), self.facility, self._loops_in(scope))
+        return self.letting_go.preview(scope, self._nodes_in(scope), self._loops_in(scope))
 
     async def release(self, scope: str, by: str, reason: str) -> Released:
-        """Give everything in a scope back to local control, database or not."""
+        """Give everything in a scope back to local control, database or not.
+
+        The mode is off when this returns; nodes follow in turns, inside the site's ramp.
+        """
         planned = self.release_preview(scope)
         self._take_mode(scope, Mode.OFF)
-        released = await let_go(planned, self._nodes_in(scope))
+        self.letting_go.add(self._nodes_in(scope))
+        kept = asyncio.ensure_future(self._keep_mode_off(scope, by, reason))
+        self._writing.add(kept)
+        kept.add_done_callback(self._writing.discard)
+        await asyncio.wait({kept}, timeout=JOURNAL_WAIT_S)
+        return planned
+
+    async def _keep_mode_off(self, scope: str, by: str, reason: str) -> None:
         try:
             await committed(self.store.set_mode(scope, Mode.OFF, by, reason))
         except (StoreError, OSError) as error:
             log.warning("release_not_journalled", scope=scope, error=str(error))
-        return released
 
     def _loops_in(self, scope: str) -> list[str]:
         kind, _, name = scope.partition(":")

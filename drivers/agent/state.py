@@ -57,8 +57,9 @@ class CapState(Protocol):
 class MemoryState:
     """A memory that lives as long as this object: simulated nodes, tests."""
 
-    def __init__(self) -> None:
-        self._saved: Saved | None = None
+    def __init__(self, saved: Saved | None = None) -> None:
+        """Begin with what an earlier run left, if there was one."""
+        self._saved = saved
 
     def load(self) -> Saved | None:
         """What was saved last."""

@@ -5,11 +5,11 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from drivers.agent.agent import Agent, Settings
 from drivers.agent.protocol import Topics
-from drivers.agent.state import MemoryState
+from drivers.agent.state import MemoryState, Saved
 from drivers.bus import Letter
 from drivers.sim.nvml import GpuPlant, PlantNvml, PlantTokens
 from facility.clock import Clock
@@ -26,7 +26,7 @@ class _Node:
 
     gpus: int
     fallback_w: float | None
-    state: MemoryState = field(default_factory=MemoryState)
+    state: MemoryState
     boots: int = 1
     runs: int = 0
     task: asyncio.Task[None] | None = None
@@ -59,7 +59,11 @@ class SimAgents:
         self._plant, self._bus_of, self._clock, self._seed = plant, bus_of, clock, seed
         self._prefix = facility.agents.topic_prefix
         self._nodes = {
-            name: _Node(node.gpus, node.fallback if boot_fallback else None)
+            name: _Node(
+                node.gpus,
+                node.fallback if boot_fallback else None,
+                MemoryState(_of_before(plant, name, node.gpus)),
+            )
             for name, node in facility.nodes.items()
         }
 
@@ -119,3 +123,13 @@ class SimAgents:
             PlantTokens(self._plant, name),
         )
         node.task = asyncio.create_task(agent.run(), name=f"agent {name}")
+
+
+def _of_before(plant: GpuPlant, node: str, gpus: int) -> Saved:
+    """What an agent remembers of an earlier boot: boards stood at their default before any cap.
+
+    A hall that starts warm stands at caps from its first moment; those are not what a release
+    gives back.
+    """
+    readings = [plant.gpu_reading(node, i) for i in range(gpus)]
+    return Saved("boot-0", prior_w={gpu.uuid: gpu.default_w for gpu in readings})
