@@ -142,10 +142,8 @@ def _prices(
         c.gain > 0.0, c.slope(caps_w[problem.unit]) / np.maximum(c.gain, 1e-300), 0
     )
     tokens = np.bincount(problem.unit, per_token * gpus * known, len(caps_w))
-    out = []
-    for row in np.argsort(-price, kind="stable").tolist():
-        if price[row] <= 0.0:
-            break
+    found: dict[tuple[str, str], tuple[float, float]] = {}
+    for row in np.flatnonzero(price > 0.0).tolist():
         weight = np.where(inside, pull[row] ** 2 / bend, 0.0)
         total = float(weight.sum())
         if total > 0.0:
@@ -154,9 +152,13 @@ def _prices(
             gained = 1000.0 * float(share @ tokens)
         else:
             gained = float(price[row]) * _tokens_per_worth(problem, pull[row])
-        element, case = pool.rows.name(pool.numbers[row])
-        out.append(Price(element, case, float(price[row]), gained))
-    return tuple(out)
+        # One more kW on an element gives each of its phases a third of it.
+        number = pool.numbers[row]
+        part, name = pool.rows.room_share(number), pool.rows.name(number)
+        worth, so_far = found.get(name, (0.0, 0.0))
+        found[name] = (worth + part * float(price[row]), so_far + part * gained)
+    dearest = sorted(found.items(), key=lambda item: -item[1][0])
+    return tuple(Price(*name, worth, gained) for name, (worth, gained) in dearest)
 
 
 def _tokens_per_worth(problem: Problem, pull: FloatArray) -> float:

@@ -70,14 +70,33 @@ class Rows:
         structure = self.problem.shares.structure
         return int(structure.check_element[structure.cell_check[self.cells[row]]])
 
-    def violation(self, unit_caps_w: FloatArray) -> Violation | None:
-        """The limit broken most at these caps, or None when all hold."""
+    def room_share(self, row: int) -> float:
+        """Room that a row gains per watt of its element's limit: a third on one phase."""
+        if row >= len(self.cells):
+            return 1.0
+        structure = self.problem.shares.structure
+        return 1.0 if structure.check_phase[structure.cell_check[self.cells[row]]] < 0 else 1 / 3
+
+    def lacking(self, unit_caps_w: FloatArray) -> tuple[int, float] | None:
+        """The row that lacks most at these caps and W missing on its element; None: all hold.
+
+        A phase that is over lacks three times as much on its element, as its headroom says.
+        """
         slack = self.slack_w(self.problem.load_w(unit_caps_w))
+        structure = self.problem.shares.structure
+        on_phase = structure.check_phase[structure.cell_check[self.cells]] >= 0
+        slack[: len(self.cells)][on_phase] *= 3.0
         if not len(slack) or float(slack.min()) >= 0.0:
             return None
         row = int(np.argmin(slack))
-        element, case = self.name(row)
-        return Violation(element, case, -float(slack[row]))
+        return row, -float(slack[row])
+
+    def violation(self, unit_caps_w: FloatArray) -> Violation | None:
+        """The limit broken most at these caps, or None when all hold."""
+        worst = self.lacking(unit_caps_w)
+        if worst is None:
+            return None
+        return Violation(*self.name(worst[0]), worst[1])
 
 
 class Pool:

@@ -123,23 +123,28 @@ def _would_fix(problem: Problem, broken: Violation) -> str:
     """What a person can do about a limit that even the floors break."""
     need = f"{broken.over_w / 1000.0:.1f} kW"
     rows = Rows(problem)
-    slack = rows.slack_w(problem.load_w(problem.units.low))
-    weights = rows.weights(int(np.argmin(slack)))
-    share = problem.unit_price(weights)
+    caps = problem.units.low
+    worst = rows.lacking(caps)
+    row, over_w = worst if worst is not None else (0, 0.0)
+    weights = rows.weights(row)
     able = np.array([n.min_cap for n in problem.configs])
-    least = np.zeros(len(problem.units.low))
+    least = np.zeros(len(caps))
     np.maximum.at(least, problem.unit, able)
-    yields = float(np.sum(share * np.maximum(problem.units.low - least, 0.0)))
-    is_loop = broken.element in {row.loop for row in rows.heat}
+    yields = float(np.sum(problem.unit_price(weights) * np.maximum(caps - least, 0.0)))
+    is_loop = broken.element in {heat.loop for heat in rows.heat}
     raised = "heat capacity" if is_loop else "rating"
-    if yields >= broken.over_w:
+    share = rows.room_share(row)
+    place = broken.element if share == 1.0 else f"the fullest phase of {broken.element}"
+    off_w = over_w * share
+    off = f"{off_w / 1000.0:.1f} kW"
+    if yields >= off_w:
         return (
-            f"lower floors of nodes on {broken.element} by {need} in all (they can give "
+            f"lower floors of nodes on {place} by {off} in all (they can give "
             f"{yields / 1000.0:.1f} kW) or raise its {raised} by {need}"
         )
-    loads = weights * problem.load_w(problem.units.low)
+    loads = weights * problem.load_w(caps)
     heaviest = problem.topology.loads[int(np.argmax(loads))]
     return (
-        f"take {need} of load off {broken.element} ({heaviest} puts "
+        f"take {off} of load off {place} ({heaviest} puts "
         f"{float(loads.max()) / 1000.0:.1f} kW on it) or raise its {raised} by {need}"
     )
