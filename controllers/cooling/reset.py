@@ -38,6 +38,8 @@ class Move:
         protective: the move is exempt from dwell, dead-band and count.
         state: `track`, `hold`, `default`, `released`, `frozen`, `foreign`.
         text: the reason, with numbers.
+        next_c, due_s: what the set-point moves to after this, and in how many seconds from now;
+            None: nothing more is meant, or it is not sure yet.
     """
 
     value_c: float | None
@@ -46,6 +48,8 @@ class Move:
     protective: bool
     state: str
     text: str
+    next_c: float | None = None
+    due_s: float = 0.0
 
 
 def _snap(value: float, low: float, high: float) -> float:
@@ -181,20 +185,30 @@ def next_move(
     gap = target - present_c
     if abs(gap) < settings.dead_band:
         return replace(hold, state="track", text=f"within {settings.dead_band:g} K of the target")
-    if not dwelt(memory.written_s, now_s, settings.dwell):
-        return replace(hold, state="track", text=f"next move {settings.dwell - since:.0f} s away")
+    ready = dwelt(memory.written_s, now_s, settings.dwell)
+    steps = _steps(settings, min(since, settings.dwell) / 60.0 if ready else settings.dwell / 60.0)
+    value = _snap(slew(present_c, target, *steps), low, ceiling)
+    unsure = gap > 0 and (not may_raise or high is None or state == "no raise")
+    towards = f"towards {target:.1f} °C from {present_c:.1f} °C"
+    if not ready:
+        due_s = settings.dwell - since
+        hold = replace(hold, next_c=None if unsure else value, due_s=due_s)
+        return replace(hold, state="track", text=towards)
     if len(memory.writes_s) >= settings.writes_per_hour:
         return replace(hold, state="track", text=f"{settings.writes_per_hour} writes this hour")
-    if gap > 0 and (not may_raise or high is None or state == "no raise"):
+    if unsure:
         return replace(hold, state="track", text="no raise: margins or inputs not confirmed")
-    minutes = min(since, settings.dwell) / 60.0
-    up = min(settings.raise_rate * minutes, settings.max_raise_per_dwell)
-    down = settings.lower_rate * minutes
-    value = _snap(slew(present_c, target, up, down), low, ceiling)
     if abs(value - present_c) < RESOLUTION_K / 2:
         return replace(hold, state="track", text="the step is below the device's resolution")
-    text = f"towards {target:.1f} °C from {present_c:.1f} °C"
-    return Move(value, room_low, room_high, False, "track", text)
+    after = _snap(slew(value, target, *_steps(settings, settings.dwell / 60.0)), low, ceiling)
+    more = after if abs(after - value) >= RESOLUTION_K / 2 else None
+    return Move(value, room_low, room_high, False, "track", towards, more, settings.dwell)
+
+
+def _steps(settings: CoolingSettings, minutes: float) -> tuple[float, float]:
+    """Largest step up and down after so many minutes, K."""
+    up = min(settings.raise_rate * minutes, settings.max_raise_per_dwell)
+    return up, settings.lower_rate * minutes
 
 
 def _stepped(

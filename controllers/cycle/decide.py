@@ -13,6 +13,7 @@ from controllers.alarms.watch import things_dead
 from controllers.allocation import feasible, refusal
 from controllers.arbiter import arbitrate_all
 from controllers.cooling import LoopOutcome, control_loop, remember_setpoint
+from controllers.cycle.deeds import Teller
 from controllers.cycle.gathering import conditions
 from controllers.cycle.overrides import Admission, cap_overrides, in_force, within_board
 from controllers.cycle.plant import Plant, forget_peaks, paths, present_plant
@@ -151,10 +152,9 @@ def decide(
     )
     request, asked_s, asked = _ask(site, memory, inputs, plant, loads, merged, fixed, wanted)
     last = memory.last
+    teller = Teller(site, force, wanted, outcomes, {lease.point: lease for lease in leases})
     if commands:
-        first = commands[0]
-        more = f" and {len(commands) - 1} more" if len(commands) > 1 else ""
-        last = (f"{first.point} to {first.value:g}{more}: {first.because}", inputs.now_ms)
+        last = (teller.written(commands), inputs.now_ms)
     after = Memory(
         caps=cap_memory,
         loads=loads.memory,
@@ -188,6 +188,7 @@ def decide(
         resecure_ms=plant.resecure_ms,
         refused=refused,
         last=last,
+        teller=teller,
         withheld=withheld,
     )
     decision = Decision(

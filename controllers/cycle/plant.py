@@ -84,7 +84,9 @@ def present_plant(site: SiteModel, memory: Memory, inputs: CycleInput) -> Plant:
         if inputs.now_ms < at:
             held.append(element)
             due.append(at)
-    holding = f"{', '.join(held)} lost: caps hold until N+1 is restored" if held else ""
+    names = ", ".join(name.upper() for name in held)
+    verb = "is" if len(held) == 1 else "are"
+    holding = f"{names} {verb} lost: caps hold until N+1 is restored" if held else ""
     out = tuple(sorted({*declared, *losses.lost}))
     return Plant(_without(key, out), out, losses, loss_memory, holding, min(due) if due else None)
 

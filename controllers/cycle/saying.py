@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from controllers.cooling import LoopOutcome
+from controllers.cycle.deeds import Teller
 from controllers.cycle.state import CycleInput, FinishedPlan
 from controllers.cycle.wanted import Wanted
 from controllers.gpu_caps import CapForce
@@ -89,10 +90,11 @@ def facts_of(
     resecure_ms: int | None,
     refused: Mapping[str, str],
     last: tuple[str, int] | None,
+    teller: Teller,
     withheld: Sequence[tuple[PointId, float, str]],
 ) -> dict[str, Any]:
     """Everything that people are told of a cycle; see docs/ for the shape."""
-    text, at_ms = _next(waiting, holding, resecure_ms, outcomes, withheld)
+    text, at_ms = _next(waiting, holding, resecure_ms, teller, withheld, inputs.now_ms)
     return {
         "headroom": headroom.to_json(),
         "sentence": sentence(headroom),
@@ -122,22 +124,20 @@ def _next(
     waiting: str,
     holding: str,
     resecure_ms: int | None,
-    outcomes: Sequence[LoopOutcome],
+    teller: Teller,
     withheld: Sequence[tuple[PointId, float, str]],
+    now_ms: int,
 ) -> tuple[str, int | None]:
     if holding:
-        return holding, resecure_ms
+        return f"{holding[0].upper()}{holding[1:]}.", resecure_ms
     if withheld:
-        point, value, why = withheld[0]
-        more = f" and {len(withheld) - 1} more" if len(withheld) > 1 else ""
-        return f"Would write {point} = {value:g}{more}; withheld: {why}.", None
+        return teller.withheld(withheld), None
     if waiting:
-        return f"Caps are to rise; waiting: {waiting}.", None
-    for outcome in outcomes:
-        target = outcome.facts.get("target")
-        present = outcome.present_c
-        if target is not None and present is not None and abs(target - present) >= 0.5:
-            return str(outcome.facts["text"]), None
+        return f"GPU caps are to rise; waiting for: {waiting}.", None
+    coming = teller.coming()
+    if coming is not None:
+        text, in_s = coming
+        return text, now_ms + round(1000.0 * in_s)
     return "Nothing: everything is where it should be.", None
 
 

@@ -126,7 +126,9 @@ def test_observe_shows_every_write_and_sends_none() -> None:
     assert h.commands() == []
     assert len(decision.withheld) >= 4
     assert "observe" in decision.withheld[0][2]
-    assert "Would write" in decision.facts["next"]["text"]
+    text = decision.facts["next"]["text"]
+    assert text.startswith("Would lower the GPU caps of 4 nodes in r01-r02 to "), text
+    assert "Withheld: " in text
 
 
 def test_off_in_one_rack_leaves_that_rack_alone_and_counts_it() -> None:
