@@ -63,12 +63,18 @@ class Running:
         await self._service.resolve_open_intents()
         await asyncio.Event().wait()
 
-    async def stop(self) -> None:
-        """Stop the writers, then everything else; leases of nodes are left to live on."""
-        await self.supervisor.stop()
+    async def stop(self) -> tuple[str, ...]:
+        """Stop the writers, then everything else; leases of nodes are left to live on.
+
+        Returns:
+            names of tasks that did not end.
+        """
+        stuck = await self.supervisor.stop()
+        self._service.close_recording()
         try:
             await self._service.absence.stopping()
         except StoreError as error:
             log.warning("stop_not_noted", error=str(error))
         await self._service.lease.give_back()
         await self._bus.close()
+        return stuck

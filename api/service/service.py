@@ -39,6 +39,7 @@ from facility.config import Facility
 from facility.loading import Loaded
 from facility.points import PointId, PointTable, Scan
 from facility.ports import Device
+from facility.recording import Recorder
 from facility.site import SiteModel
 from facility.snapshot import LiveImage, Snapshot
 from facility.store import Store, StoreError
@@ -67,6 +68,7 @@ class Parts:
     collector: Collector
     lease: HallLease
     courier: Courier
+    recorder: Recorder | None = None
 
 
 class Service:
@@ -220,6 +222,11 @@ class Service:
         if acks:
             await committed(self.store.journal_acks(acks))
             log.info("open_intents_resolved", commands=len(acks))
+
+    def close_recording(self) -> None:
+        """Complete the recording of the run, if there is one."""
+        if self._parts.recorder is not None:
+            self._parts.recorder.close()
 
     # ---- the loop's hands ----------------------------------------------------------------------
 

@@ -99,12 +99,16 @@ async def serve(loaded: Loaded, options: ServeOptions) -> int:
             options.record,
             is_simulated=overlay is not None,
         )
-        code = await _run(service, bus, rng, listener, url, options)
+        code, stuck = await _run(service, bus, rng, listener, url, options)
         write_account(options.state, service)
     finally:
         await post.close()
         workers.close()
         store.close()
+    if stuck:
+        # Everything is written; a task that ignores its cancellation must not keep the process.
+        log.error("exit_with_stuck_tasks", tasks=stuck, code=code)
+        os._exit(code)
     return code
 
 
@@ -159,7 +163,8 @@ async def _run(
     listener: socket.socket,
     url: str,
     options: ServeOptions,
-) -> int:
+) -> tuple[int, tuple[str, ...]]:
+    """Run until told to stop; returns the exit code and the tasks that would not end."""
     running = Running(service, bus, rng)
     stop = _stop_on_signals()
     hosts = (*LOOPBACK, options.host) if options.host not in ("0.0.0.0", "::") else ("*",)
@@ -174,15 +179,15 @@ async def _run(
     code = 0 if stop.is_set() else EXIT_CRASH
     notify("STOPPING=1")
     log.info("stopping", code=code)
-    await running.stop()
+    stuck = await running.stop()
     service.feed.close()
     server.should_exit = True
     with contextlib.suppress(TimeoutError):
         await asyncio.wait_for(asyncio.shield(web), DRAIN_S + 1)
     for task in (fed, died, stopped, web):
         task.cancel()
-    await asyncio.gather(fed, died, stopped, web, return_exceptions=True)
-    return code
+    await asyncio.wait({fed, died, stopped, web}, timeout=1.0)
+    return code, stuck
 
 
 def _stop_on_signals() -> asyncio.Event:

@@ -21,6 +21,7 @@ log = structlog.get_logger(__name__)
 FIRST_PAUSE_S = 0.5
 LONGEST_PAUSE_S = 60.0
 RECOVERED_AFTER_S = 30.0
+STOP_TRIES = 5
 
 
 @dataclass
@@ -40,6 +41,7 @@ class Supervisor:
         self._rng = rng
         self._tasks: list[asyncio.Task[None]] = []
         self._dead: asyncio.Future[BaseException] | None = None
+        self._stopping = False
         self.states: dict[str, TaskState] = {}
 
     def fatal(self, name: str, work: Callable[[], Awaitable[None]]) -> asyncio.Task[None]:
@@ -54,12 +56,28 @@ class Supervisor:
         """The failure of a FATAL task; waits for one."""
         return await asyncio.shield(self._deathbed())
 
-    async def stop(self) -> None:
-        """Cancel every task, newest first, and wait for them."""
-        for task in reversed(self._tasks):
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+    async def stop(self) -> tuple[str, ...]:
+        """Cancel every task, newest first, and wait for them, but not for ever.
+
+        A library may swallow one cancellation (a timeout that ends in the same moment); so they
+        are cancelled again each second, and one that will not end is left behind.
+
+        Returns:
+            names of tasks that did not end.
+        """
+        self._stopping = True
+        pending = set(self._tasks)
+        for _ in range(STOP_TRIES):
+            for task in reversed(self._tasks):
+                task.cancel()
+            if pending:
+                _, pending = await asyncio.wait(pending, timeout=1.0)
+            if not pending:
+                break
+        for task in pending:
+            log.error("task_does_not_end", task=task.get_name(), stack=str(task.get_stack()))
         self._tasks.clear()
+        return tuple(task.get_name() for task in pending)
 
     def _start(self, work: Awaitable[None], name: str) -> asyncio.Task[None]:
         async def run() -> None:
@@ -92,7 +110,7 @@ class Supervisor:
 
     async def _restart(self, name: str, work: Callable[[], Awaitable[None]]) -> None:
         state, pause_s = self.states[name], FIRST_PAUSE_S
-        while True:
+        while not self._stopping:
             began_s = self._clock.monotonic_s()
             try:
                 await work()

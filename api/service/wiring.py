@@ -193,6 +193,7 @@ def build(
         collector=collector,
         lease=lease,
         courier=courier,
+        recorder=recorder,
     )
 
     def make_loop(service: Service) -> ControlLoop:
