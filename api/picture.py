@@ -312,10 +312,9 @@ def sentence(hall: Hall) -> tuple[str, str]:
     if decision is None or not study:
         return "Not known yet: the first cycle has not finished.", "unknown"
     stated = decision.facts.get("sentence")
-    lost = [str(name) for name in fact(decision, "losses").get("lost") or ()]
-    if lost and study.get("ok") is True:
-        return _degraded(lost, study), "degraded"
     state = "ok" if study.get("ok") is True else "bad"
+    if state == "ok" and fact(decision, "losses").get("lost"):
+        state = "degraded"
     if isinstance(stated, str) and stated:
         return stated, state
     binding = study.get("binding") or {}
@@ -323,32 +322,12 @@ def sentence(hall: Hall) -> tuple[str, str]:
     where = f"{binding.get('element')} in {binding.get('case')}"
     if left_w is None:
         return "No element has a rating: headroom cannot be known.", "unknown"
-    if state == "ok":
+    if study.get("ok") is True:
         return (
             f"Any single loss is survivable. Tightest: {where}, {left_w / 1e3:.0f} kW left.",
             state,
         )
     return f"Redundancy is lost: {where} lacks {-left_w / 1e3:.0f} kW.", state
-
-
-def _degraded(lost: Sequence[str], study: Mapping[str, Any]) -> str:
-    """What is lost, how many racks have no second feed left, and what is tightest now."""
-    rows = by_name(study.get("racks"), "rack").values()
-    alone = sum(bool(row.get("shared") or row.get("down_in")) for row in rows)
-    binding = study.get("binding") or {}
-    left_w = number(binding.get("headroom_w"))
-    verb = "is" if len(lost) == 1 else "are"
-    text = f"{', '.join(name.upper() for name in lost)} {verb} lost, and nothing is overloaded."
-    if alone:
-        racks_have = "1 rack has" if alone == 1 else f"{alone} racks have"
-        text += f" {racks_have} no second feed left."
-    if left_w is not None:
-        case = str(binding.get("case")).removeprefix("loss of ").upper()
-        when = "now" if case == "NORMAL" else f"if {case} fails too"
-        text += (
-            f" Tightest: {str(binding.get('element')).upper()} {when}, {left_w / 1e3:.0f} kW left."
-        )
-    return text
 
 
 def action(hall: Hall, which: str) -> tuple[str, int | None]:

@@ -250,22 +250,67 @@ def _load_headroom(shares: Shares, slack: FloatArray) -> FloatArray:
     return out
 
 
-def sentence(headroom: Headroom) -> str:
-    """What an operator must know first, in one or two sentences."""
+@dataclass(frozen=True, slots=True)
+class Plight:
+    """What the numbers of a study do not know of themselves.
+
+    Attributes:
+        lost: elements believed lost, besides maintenance.
+        since: moment from which that, or the lack of redundancy, is so, in site time; "" unknown.
+        remedy: what happens now and what a person is to do, in sentences; "" nothing.
+    """
+
+    lost: tuple[str, ...] = ()
+    since: str = ""
+    remedy: str = ""
+
+
+def sentence(headroom: Headroom, plight: Plight | None = None) -> str:
+    """What an operator must know first: what is lost, what is tightest, what to do."""
+    plight = plight or Plight()
     binding = headroom.binding
+    since = f" since {plight.since}" if plight.since else ""
+    if plight.lost:
+        verb = "is" if len(plight.lost) == 1 else "are"
+        start = f"{', '.join(name.upper() for name in plight.lost)} {verb} lost{since}"
+        if headroom.ok:
+            start += ", and nothing is overloaded"
+        return _joined(f"{start}.", _second_feeds(headroom), _tightest(headroom, " too"), plight)
     if binding is None:
-        return "No element has a rating: nothing is known of any loss."
-    element, case, room_w = binding
-    condition = "now" if case == "normal" else f"if {case.removeprefix('loss of ').upper()} fails"
+        return _joined("No element has a rating: nothing is known of any loss.", plight)
     if headroom.ok:
-        return (
-            "Any single loss is survivable. "
-            f"Tightest: {element.upper()} {condition}, {kilowatts(room_w)} left."
-        )
+        return _joined("Any single loss is survivable.", _tightest(headroom, ""), plight)
+    return _joined(_tightest(headroom, "", since), plight)
+
+
+def _joined(*parts: str | Plight) -> str:
+    texts = (part.remedy if isinstance(part, Plight) else part for part in parts)
+    return " ".join(text for text in texts if text)
+
+
+def _second_feeds(headroom: Headroom) -> str:
+    """How many racks hang on one feed now, though they have more."""
+    t = headroom.topology
+    alone = sum(bool(shared(t, i) or down_in(t, i)) for i in range(len(t.racks)))
+    if not alone:
+        return ""
+    racks_have = "1 rack has" if alone == 1 else f"{alone} racks have"
+    return f"{racks_have} no second feed left."
+
+
+def _tightest(headroom: Headroom, too: str, since: str = "") -> str:
+    """The least headroom: which element, in which case, how many kW."""
+    if headroom.binding is None:
+        return ""
+    element, case, room_w = headroom.binding
+    failing = case.removeprefix("loss of ").upper()
+    condition = "now" if case == "normal" else f"if {failing} fails{too}"
+    if headroom.ok:
+        return f"Tightest: {element.upper()} {condition}, {kilowatts(room_w)} left."
     more = len(headroom.negative()) - 1
     others = f" {more} more element{'s' if more > 1 else ''} would be over." if more else ""
     start = "Over its limit now" if case == "normal" else "Redundancy is lost"
-    return f"{start}: {element.upper()} lacks {kilowatts(-room_w)} {condition}.{others}"
+    return f"{start}{since}: {element.upper()} lacks {kilowatts(-room_w)} {condition}.{others}"
 
 
 def kilowatts(power_w: float) -> str:

@@ -17,6 +17,7 @@ from controllers.cycle.deeds import Teller
 from controllers.cycle.gathering import conditions
 from controllers.cycle.overrides import Admission, cap_overrides, in_force, within_board
 from controllers.cycle.plant import Plant, forget_peaks, paths, present_plant
+from controllers.cycle.plight import short_since
 from controllers.cycle.saying import facts_of
 from controllers.cycle.state import CycleInput, FinishedPlan, Memory, PlanRequest
 from controllers.cycle.wanted import Question, Wanted, by_node, choose, plant_key, pose
@@ -183,9 +184,8 @@ def decide(
         efficiency=efficiency,
         force=force,
         waiting=moves.waiting,
-        holding=plant.holding,
-        losses=plant.losses,
-        resecure_ms=plant.resecure_ms,
+        plant=plant,
+        short_since_ms=short_since(alarm_memory),
         refused=refused,
         last=last,
         teller=teller,

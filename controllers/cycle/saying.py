@@ -9,12 +9,13 @@ import numpy as np
 
 from controllers.cooling import LoopOutcome
 from controllers.cycle.deeds import Teller
+from controllers.cycle.plant import Plant
+from controllers.cycle.plight import plight
 from controllers.cycle.state import CycleInput, FinishedPlan
 from controllers.cycle.wanted import Wanted
 from controllers.gpu_caps import CapForce
 from controllers.headroom import Headroom, sentence
 from controllers.loads import RackLoads
-from controllers.losses import Losses
 from facility.points import PointId
 from facility.site import SiteModel
 from facility.snapshot import Snapshot
@@ -85,19 +86,25 @@ def facts_of(
     efficiency: Mapping[str, Any],
     force: CapForce,
     waiting: str,
-    holding: str,
-    losses: Losses,
-    resecure_ms: int | None,
+    plant: Plant,
+    short_since_ms: int | None,
     refused: Mapping[str, str],
     last: tuple[str, int] | None,
     teller: Teller,
     withheld: Sequence[tuple[PointId, float, str]],
 ) -> dict[str, Any]:
-    """Everything that people are told of a cycle; see docs/ for the shape."""
-    text, at_ms = _next(waiting, holding, resecure_ms, teller, withheld, inputs.now_ms)
+    """Everything that people are told of a cycle; see docs/ for the shape.
+
+    `short_since_ms` (UTC) is since when an element lacks headroom, `waiting` why caps that are to
+    rise do not, `refused` the overrides that do not fit, `withheld` the writes that were not sent.
+    """
+    losses = plant.losses
+    text, at_ms = _next(waiting, plant, teller, withheld, inputs.now_ms)
     return {
         "headroom": headroom.to_json(),
-        "sentence": sentence(headroom),
+        "sentence": sentence(
+            headroom, plight(site, plant, headroom, wanted, short_since_ms, inputs.now_ms)
+        ),
         "trust": trust(inputs.snapshot, loads.blind),
         "allocation": allocation(site, wanted, finished, force, waiting),
         "cooling": {
@@ -122,14 +129,13 @@ def facts_of(
 
 def _next(
     waiting: str,
-    holding: str,
-    resecure_ms: int | None,
+    plant: Plant,
     teller: Teller,
     withheld: Sequence[tuple[PointId, float, str]],
     now_ms: int,
 ) -> tuple[str, int | None]:
-    if holding:
-        return f"{holding[0].upper()}{holding[1:]}.", resecure_ms
+    if plant.holding:
+        return f"{plant.holding}.", plant.resecure_ms
     if withheld:
         return teller.withheld(withheld), None
     if waiting:
