@@ -6,7 +6,8 @@ import json
 from pathlib import Path
 from typing import Any
 
-from api.service.service import Service, cycle_milliseconds
+from api.service.service import Service
+from api.service.timings import cycle_milliseconds
 from facility.clock import SystemClock
 from facility.commands import Outcome
 from facility.store import open_store

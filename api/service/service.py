@@ -27,6 +27,7 @@ from api.hall import (
 from api.service.absence import Absence
 from api.service.hall_lease import HallLease
 from api.service.letting_go import LettingGo
+from api.service.timings import cycle_milliseconds
 from api.service.tripwire import Tripwire
 from api.webhooks import Courier
 from controllers.loop import ControlLoop
@@ -396,12 +397,3 @@ class Service:
     async def test_webhook(self, sink: str) -> SinkTest:
         """Send one signed message of type `test` to a sink."""
         return await self._parts.courier.test(sink)
-
-
-def cycle_milliseconds(took: Sequence[float]) -> dict[str, float]:
-    """p50, p99 and max of cycle times, ms; empty before the first cycle."""
-    if not took:
-        return {}
-    array = np.asarray(took)
-    p50, p99 = np.percentile(array, (50, 99))
-    return {"p50": float(p50), "p99": float(p99), "max": float(array.max())}
