@@ -17,7 +17,7 @@ import numpy as np
 from facility.commands import Mode
 from facility.config import Facility, Loop, Node
 from facility.points import FloatArray, IntArray, PointId, PointTable
-from facility.topology import Topology
+from facility.topology import Source, Topology
 
 _PUMP: Final = re.compile(r"^pump\.(\d+)$")
 
@@ -117,8 +117,16 @@ class SiteModel:
 
     @classmethod
     def of(cls, facility: Facility, table: PointTable) -> SiteModel:
-        """Join a checked facility with the points that its devices offer."""
-        topology = Topology.of(facility.power)
+        """Join a checked facility with the points that its devices offer.
+
+        No profile measures on which side a transfer switch stands, so live each one counts as the
+        worse of both sides.
+        """
+        power = facility.power
+        sides: dict[str, Source] = {
+            name: "unknown" for name, e in power.elements.items() if e.transfer is not None
+        }
+        topology = Topology.of(power, sides)
         racks = tuple(topology.racks)
         nodes = tuple(facility.nodes)
         configs = [facility.nodes[name] for name in nodes]

@@ -118,3 +118,18 @@ def test_losing_meters_never_makes_room(broken: set[str], cap_w: float) -> None:
     room = [study(topology, loads.load_w, loads.split).headroom_w for loads in (before, after)]
     rated = np.isfinite(room[0])
     assert np.all(room[1][rated] <= room[0][rated] + 1e-6)
+
+
+def test_a_switch_whose_side_nobody_measures_loads_both_sides() -> None:
+    text = small_hall().replace(
+        "  racks:\n",
+        "    sts: {kind: switch, transfer: {normal: row-a, alternate: row-b}, rating: 20 kW}\n"
+        "  racks:\n",
+        1,
+    )
+    text = text.replace("cdu-1: {feeds: {a: row-a, b: row-b}", "cdu-1: {feeds: {a: sts}")
+    topology = site_of(text).topology
+    load_w = np.array([0.0, 0.0, 3000.0, 0.0])
+    normal = {e["element"]: e["normal_w"] for e in study(topology, load_w).to_json()["elements"]}
+    assert (normal["row-a"], normal["row-b"], normal["sts"]) == (3000.0, 3000.0, 3000.0)
+    assert topology.without(["row-a"]).sources == {"sts": "unknown"}
