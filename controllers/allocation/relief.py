@@ -17,7 +17,8 @@ def relieve(problem: Problem, caps_w: Mapping[str, float]) -> dict[str, float]:
 
     Floors bind the contingency limits only, so a class is taken down to `min_cap`, and only then
     the next higher one. Only units that touch a limit now broken move; those of one class move by
-    one share of what they can give. Where even `min_cap` everywhere is too much, that is returned.
+    one share of what they can give; a unit with a fixed cap cannot move. Where even `min_cap`
+    everywhere is too much, that is returned.
     """
     now = replace(problem, present_only=True)
     pool = Pool(Rows(now))
@@ -25,6 +26,9 @@ def relieve(problem: Problem, caps_w: Mapping[str, float]) -> dict[str, float]:
     least = np.zeros(len(caps))
     np.maximum.at(least, problem.unit, np.array([n.min_cap for n in problem.configs]))
     least = np.minimum(least, caps)
+    for i, name in enumerate(problem.nodes):
+        if name in problem.fixed:
+            least[problem.unit[i]] = caps[problem.unit[i]]
     for rank in range(len(CLASSES)):
         while pool.grow(caps):
             pass

@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from controllers.allocation import Plan, Problem, feasible, heat_rows, water_fill
+from controllers.allocation import Plan, Problem, feasible, heat_rows, relieve, water_fill
 from controllers.cycle.state import FinishedPlan
 from controllers.gpu_caps import CapForce
 from controllers.gpu_caps.force import BoolArray
@@ -213,13 +213,22 @@ def choose(
         filled = water_fill(question.whole)
         safe = np.minimum(np.minimum(_vector(site, filled.caps_w), limit), in_force)
         desired, because, used = safe, filled.because, "water_fill"
-        shortfall = None if filled.missing is None else asdict(filled.missing)
+        if filled.missing is not None:
+            shortfall = asdict(filled.missing)
+            # Floors bind the limits after further losses only, not those of the plant as it is.
+            desired = _vector(site, relieve(question.check, by_node(site, safe)))
+            below = {n: "overload now: below its floor" for n in _lower(site, desired, safe)}
+            because = {**because, **below}
     protect = thermal_hit | ((desired < in_force) & (not now_fits))
     reasons = tuple(
         _reason(name, i, used, because, thermal_hit, limit, hold_because)
         for i, name in enumerate(site.nodes)
     )
     return Wanted(desired, protect, limit, reasons, used, question, key, shortfall)
+
+
+def _lower(site: SiteModel, caps_w: FloatArray, than_w: FloatArray) -> list[str]:
+    return [site.nodes[int(i)] for i in np.flatnonzero(caps_w < than_w - 1e-6)]
 
 
 def _reason(

@@ -168,6 +168,16 @@ def test_floors_that_do_not_fit_are_said_with_the_missing_kilowatts() -> None:
     assert "kW" in alarm.text
 
 
+def test_an_overload_now_takes_caps_below_their_floors_but_lost_redundancy_does_not() -> None:
+    # At the floors (250 W) the rows carry 7.2 kW each, at the boards' minimum (200 W) 6.3 kW.
+    now = Hall(Toy(site_of(small_hall(ROW="7 kW")), cap_w=250.0))
+    now.run(20)
+    assert all(200.0 <= cap < 250.0 for cap in caps(now))
+    after_a_loss = Hall(Toy(site_of(small_hall(ROW="9 kW")), cap_w=250.0))
+    after_a_loss.run(20)
+    assert set(caps(after_a_loss)) == {250.0}
+
+
 def test_the_loss_of_a_feed_is_believed_and_moves_nothing() -> None:
     h = hall(cap_w=300.0)
     h.run(20)
