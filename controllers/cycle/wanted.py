@@ -217,7 +217,7 @@ def choose(
             shortfall = asdict(filled.missing)
             # Floors bind the limits after further losses only, not those of the plant as it is.
             desired = _vector(site, relieve(question.check, by_node(site, safe)))
-            below = {n: "overload now: below its floor" for n in _lower(site, desired, safe)}
+            below = dict.fromkeys(_lower(site, desired, safe), "overload now: below its floor")
             because = {**because, **below}
     protect = thermal_hit | ((desired < in_force) & (not now_fits))
     reasons = tuple(
