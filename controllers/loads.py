@@ -29,8 +29,8 @@ SPLIT_TAU_S = 60.0
 #: Meters missing under an element from which on it counts as blind.
 BLIND_SHARE = 0.2
 #: Feed meters are not read at one instant: when a load moves between feeds, their sum counts it
-#: twice until each has been read again. Only what the sum keeps up over so many parts of the
-#: meters' staleness limit, each a fifth of it, is a peak.
+#: twice until each has been read again, within so many parts of the meters' staleness limit, each
+#: a fifth of it.
 SETTLE_BUCKETS = 3
 SETTLE_SHARE = 0.2
 #: A split of less than this is noise.
@@ -42,7 +42,8 @@ class LoadsMemory:
     """What is remembered of loads.
 
     Attributes:
-        sums: of the metered power of each load, since every feed meter was read anew.
+        sums: of the metered power of each load, feeds: of each feed, since every feed meter was
+            read anew.
         peaks: of the metered power that has settled, 5 min.
         held_w: float64[L], last known 5-min peak; NaN: never metered.
         split: float64[F], smoothed measured share of each feed; NaN: never measured.
@@ -50,6 +51,7 @@ class LoadsMemory:
     """
 
     sums: Extremes
+    feeds: Extremes
     peaks: Extremes
     held_w: FloatArray
     split: FloatArray
@@ -60,8 +62,9 @@ class LoadsMemory:
         """Nothing seen yet."""
         loads, feeds = len(site.topology.loads), len(site.topology.feeds)
         sums = Extremes.empty(SETTLE_BUCKETS, loads)
+        each = Extremes.empty(SETTLE_BUCKETS, feeds)
         peaks = Extremes.empty(PEAK_BUCKETS, loads)
-        return cls(sums, peaks, np.full(loads, np.nan), np.full(feeds, np.nan))
+        return cls(sums, each, peaks, np.full(loads, np.nan), np.full(feeds, np.nan))
 
 
 @dataclass(frozen=True, eq=False)
@@ -122,7 +125,8 @@ def rack_loads(
     metered = _sum_of_feeds(topology, feed_w)
     known = ~np.isnan(metered)
     sums = memory.sums.take(metered, snapshot.now_s, _settle_s(site), least=True)
-    settled = np.where(known, sums.least(), np.nan)
+    feeds = memory.feeds.take(feed_w, snapshot.now_s, _settle_s(site), least=True)
+    settled = np.where(known, _settled(topology, feed_w, metered, sums, feeds), np.nan)
     peaks = memory.peaks.take(settled, snapshot.now_s, BUCKET_S, least=False)
     held = np.where(known, peaks.greatest(), memory.held_w)
     split, smooth = _split(site, feed_w, metered, snapshot.now_s, memory)
@@ -144,7 +148,7 @@ def rack_loads(
         estimate_w=np.where(np.isnan(meter), estimate, meter),
         blind=_blind(site, good),
         untrusted_elements=_untrusted(site, snapshot, good),
-        memory=LoadsMemory(sums, peaks, held, smooth, snapshot.now_s),
+        memory=LoadsMemory(sums, feeds, peaks, held, smooth, snapshot.now_s),
     )
 
 
@@ -163,6 +167,23 @@ def caps_term_w(site: SiteModel, caps_w: FloatArray) -> FloatArray:
 def _sum_of_feeds(topology: Topology, feed_w: FloatArray) -> FloatArray:
     """float64[L]: sum over a load's feeds; NaN unless every feed has a reading."""
     return np.bincount(topology.feed_load, feed_w, len(topology.loads)).astype(np.float64)
+
+
+def _settled(
+    topology: Topology, feed_w: FloatArray, metered: FloatArray, sums: Extremes, feeds: Extremes
+) -> FloatArray:
+    """float64[L]: what a load surely draws: its metered power less what may be counted twice.
+
+    Only a rise that the other feeds do not share can be a load that moved and is still counted
+    where it was; a load that swings on all its feeds counts at its peaks. What the sum has kept
+    up since every meter was read anew is no such thing any more.
+    """
+    loads = len(topology.loads)
+    rise = np.nan_to_num(np.maximum(feed_w - feeds.least(), 0.0))
+    shared = np.full(loads, np.inf)
+    np.minimum.at(shared, topology.feed_load, rise)
+    twice = np.bincount(topology.feed_load, rise - shared[topology.feed_load], loads)
+    return np.asarray(np.fmax(sums.least(), metered - twice))
 
 
 def _settle_s(site: SiteModel) -> float:

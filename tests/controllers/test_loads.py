@@ -133,3 +133,32 @@ def test_a_switch_whose_side_nobody_measures_loads_both_sides() -> None:
     normal = {e["element"]: e["normal_w"] for e in study(topology, load_w).to_json()["elements"]}
     assert (normal["row-a"], normal["row-b"], normal["sts"]) == (3000.0, 3000.0, 3000.0)
     assert topology.without(["row-a"]).sources == {"sts": "unknown"}
+
+
+def test_a_load_that_moves_between_feeds_is_never_counted_twice() -> None:
+    watch = Watch()
+    a, b = (f"pdu-r01-{side}:total:active_power" for side in "ab")
+    for reading_a, reading_b in ((6000, 6000), (6000, 12_000), (0, 12_000), (0, 12_000)):
+        watch.toy.changes |= {a: float(reading_a), b: float(reading_b)}
+        assert watch.look().peak_w[0] == pytest.approx(12_000.0)
+
+
+def test_a_load_that_swings_every_second_counts_at_its_peaks() -> None:
+    watch = Watch()
+    for second in range(20):
+        for side in "ab":
+            watch.toy.changes[f"pdu-r01-{side}:total:active_power"] = 3000.0 + 4000.0 * (second % 2)
+        loads = watch.look()
+    assert loads.peak_w[0] == pytest.approx(14_000.0)
+
+
+def test_a_load_that_rises_on_one_feed_counts_once_the_other_was_read_again() -> None:
+    watch = Watch()
+    for _ in range(5):
+        watch.look()
+    before = watch.look().peak_w[0]
+    watch.toy.changes["pdu-r01-b:total:active_power"] = 9000.0
+    assert watch.look().peak_w[0] == pytest.approx(before, rel=0.05)
+    for _ in range(3):
+        loads = watch.look()
+    assert loads.peak_w[0] == pytest.approx(loads.meter_w[0])
