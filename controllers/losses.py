@@ -33,11 +33,13 @@ BELIEVE_S: Final = 1.5
 RETURN_S: Final = 5.0
 #: A sibling whose load rose by this share took somebody's place.
 TOOK_OVER: Final = 0.2
+#: Feeds that carry this part more of what a lost one carried took its place.
+MOST: Final = 0.5
 #: How fast the usual load is learnt, per cycle.
 LEARN: Final = 0.05
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class LossMemory:
     """Believed and suspected losses.
 
@@ -45,13 +47,15 @@ class LossMemory:
         since_ms: believed lost element -> since when (UTC ms).
         signs_s: candidate element -> since when its signs have stood (monotonic s).
         gone_s: believed element -> since when its signs have been absent.
-        usual_w: element or "load/feed" -> its load while nothing was amiss, for take-over.
+        usual_w: element -> its load while nothing was amiss, for take-over.
+        usual_feed_w: float64[F], the same of each feed; NaN: never read; empty: nothing seen yet.
     """
 
     since_ms: Mapping[str, int] = field(default_factory=dict)
     signs_s: Mapping[str, float] = field(default_factory=dict)
     gone_s: Mapping[str, float] = field(default_factory=dict)
     usual_w: Mapping[str, float] = field(default_factory=dict)
+    usual_feed_w: FloatArray = field(default_factory=lambda: np.zeros(0))
 
     @property
     def lost(self) -> tuple[str, ...]:
@@ -185,24 +189,18 @@ def _siblings_took_over(
     return False
 
 
-def _feed_key(feed: tuple[str, str]) -> str:
-    return f"{feed[0]}/{feed[1]}"
-
-
 def _feeds_took_over(
-    site: SiteModel, print_: Footprint, signs: _Signs, usual: Mapping[str, float]
+    site: SiteModel, print_: Footprint, signs: _Signs, usual_w: FloatArray
 ) -> bool:
-    """Whether the living feeds of the racks that lost one carry clearly more than usual."""
-    now = before = 0.0
-    for rack_feeds in site.rack_feeds:
-        if not print_.feeds[rack_feeds].any():
-            continue
-        for column in rack_feeds[~print_.feeds[rack_feeds]]:
-            usually = usual.get(_feed_key(site.topology.feeds[int(column)]))
-            if usually is not None and signs.feed_alive[column]:
-                now += float(signs.feed_w[column])
-                before += usually
-    return before > 0.0 and now > (1.0 + TOOK_OVER) * before
+    """Whether the living feeds of the racks that lost one carry most of what that one used to."""
+    if not usual_w.size:
+        return False
+    loads = len(site.topology.loads)
+    hit = np.bincount(site.topology.feed_load, print_.feeds, loads) > 0.0
+    spared = hit[site.topology.feed_load] & ~print_.feeds & signs.feed_alive & ~np.isnan(usual_w)
+    moved = float(np.nansum(usual_w[print_.feeds]))
+    now, before = float(signs.feed_w[spared].sum()), float(usual_w[spared].sum())
+    return moved > NOTHING_W and now > before + MOST * moved
 
 
 def _upstream(power: Power, element: str) -> frozenset[str]:
@@ -228,7 +226,7 @@ def upstream(site: SiteModel, element: str) -> frozenset[str]:
 
 
 def _evidence(
-    site: SiteModel, element: str, print_: Footprint, signs: _Signs, usual: Mapping[str, float]
+    site: SiteModel, element: str, print_: Footprint, signs: _Signs, memory: LossMemory
 ) -> tuple[list[str], int]:
     """Signs for a loss of `element` (one per source), and how many points they explain.
 
@@ -260,9 +258,9 @@ def _evidence(
     metered_above = [i for i in above if site.element_meter[i] >= 0]
     if metered_above and all(signs.element_nothing[i] for i in metered_above):
         found.append("what feeds it carries nothing")
-    if print_.feeds.any() and _feeds_took_over(site, print_, signs, usual):
+    if counted and _feeds_took_over(site, print_, signs, memory.usual_feed_w):
         found.append("the other feeds of its racks took over")
-    if own and not print_.feeds.any() and _siblings_took_over(site, element, signs, usual):
+    if own and not print_.feeds.any() and _siblings_took_over(site, element, signs, memory.usual_w):
         found.append("its siblings took over its load")
     if signs.element_says_so[index] and not np.isnan(signs.element_w[index]):
         found.append("it says that it gives no output")
@@ -291,7 +289,7 @@ def believe(
     scored: dict[str, tuple[list[str], int, int]] = {}
     if not _blind(site, signs):
         for element, print_ in prints.items():
-            found, explained = _evidence(site, element, print_, signs, memory.usual_w)
+            found, explained = _evidence(site, element, print_, signs, memory)
             if found:
                 cost = int(print_.dead.sum() + print_.feeds.sum())
                 scored[element] = (found, explained, cost)
@@ -314,16 +312,18 @@ def believe(
         gone.setdefault(element, now_s)
         if now_s - gone[element] >= RETURN_S and not _blind(site, signs):
             del since[element], gone[element]
-    usual = dict(memory.usual_w)
+    usual, usual_feed = dict(memory.usual_w), memory.usual_feed_w
     if not best and not since:
+        before = usual_feed if usual_feed.size else np.full(len(signs.feed_w), np.nan)
+        learnt = np.where(np.isnan(before), signs.feed_w, before + LEARN * (signs.feed_w - before))
+        usual_feed = np.where(np.isnan(signs.feed_w), before, learnt)
         for i, element in enumerate(site.topology.elements):
             value = float(signs.element_w[i])
             if not np.isnan(value):
-                usual[element] = usual.get(element, value) + 0.05 * (
-                    value - usual.get(element, value)
-                )
+                was = usual.get(element, value)
+                usual[element] = was + LEARN * (value - was)
     losses = Losses(tuple(sorted(since)), tuple(sorted(suspected)), because)
-    return losses, LossMemory(since, signs_s, gone, usual)
+    return losses, LossMemory(since, signs_s, gone, usual, usual_feed)
 
 
 def _explanations(

@@ -52,6 +52,17 @@ def test_feed_meters_at_nothing_and_the_other_side_taking_over_are_two_signs() -
     assert lost[0] in ("row-b", "ups-b1")
 
 
+def test_without_any_meter_upstream_the_other_feeds_taking_over_is_the_second_sign() -> None:
+    lines = [line for line in small_hall().splitlines() if "ups/rfc1628" not in line]
+    watch = Watch("\n".join(lines))
+    watch.run(20)
+    watch.toy.dead_feeds.add("b")
+    watch.toy.broken |= {"pdu-r01-b", "pdu-r02-b"}
+    losses = watch.run(4)
+    assert len(losses.lost) == 1
+    assert "took over" in losses.because[losses.lost[0]]
+
+
 def test_a_ups_module_that_says_so_and_whose_siblings_took_over_is_believed() -> None:
     watch = Watch(DEMO)
     watch.run(20)
