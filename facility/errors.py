@@ -31,8 +31,10 @@ class Problem:
     def __str__(self) -> str:
         hint = f" ({self.hint})" if self.hint else ""
         where = f"{self.file}:{self.line}:{self.column}"
-        return f"{where}: {self.path}: {self.problem}{hint}" if self.path else (
-            f"{where}: {self.problem}{hint}"
+        return (
+            f"{where}: {self.path}: {self.problem}{hint}"
+            if self.path
+            else (f"{where}: {self.problem}{hint}")
         )
 
 

@@ -164,9 +164,7 @@ class Scan:
             raise ValueError(f"scan of {self.layout.device} has not the length {n} of its layout")
 
     @classmethod
-    def missing(
-        cls, layout: Layout, flaw: Flaw, received_ms: int, monotonic_s: float
-    ) -> Scan:
+    def missing(cls, layout: Layout, flaw: Flaw, received_ms: int, monotonic_s: float) -> Scan:
         """A scan in which nothing could be read, for one reason."""
         n = len(layout)
         return cls(
