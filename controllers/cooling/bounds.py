@@ -34,6 +34,8 @@ THERMAL_S: Final = 12.0
 #: kW carried per L/min and K of coolant.
 KW_PER_LPM_K: Final = 0.0668
 DEW_HOLD_S: Final = 600.0
+#: A flow this little above what the loss of a pump leaves is one after such a loss.
+LOSS_SEEN: Final = 1.03
 FOREVER_MARGIN_K: Final = 3.0
 
 
@@ -48,6 +50,8 @@ class LoopBounds:
         margin_k: least margin to slowdown seen now, None if none.
         inputs_lost: which inputs are missing now.
         flow_lpm: of the loop, None if unknown.
+        loss_spent: a pump's flow or more has just gone: U and the caps stand on the loss that
+            has happened, so nothing may rise.
     """
 
     low_c: float
@@ -60,6 +64,7 @@ class LoopBounds:
     inputs_lost: tuple[str, ...]
     flow_lpm: float | None
     supply_c: float | None
+    loss_spent: bool = False
 
 
 def resistance(loop: Loop, flow_lpm: float) -> float:
@@ -78,7 +83,8 @@ def flow_left(flow_lpm: float, lately_lpm: float, worst_share: float) -> float:
     """V': the flow after the worst single loss, L/min.
 
     A loss that has just happened is that single loss: it is not feared a second time until a
-    quarter of an hour has passed (as with power, where N+1 on what remains is a separate step).
+    quarter of an hour has passed (as with power, where N+1 on what remains is a separate step and
+    nothing rises before it).
 
     Args:
         flow_lpm: of the loop now.
@@ -163,16 +169,18 @@ def floor_c(
 
 
 def _worst_of_type(
-    values: FloatArray, types: npt.NDArray[np.int64], mask: FloatArray
+    values: FloatArray, types: npt.NDArray[np.int64], mask: FloatArray, held: FloatArray
 ) -> FloatArray:
-    """Fill NaN of existing GPUs with the least value of the same GPU type."""
+    """Fill NaN of existing GPUs with the least value of the same GPU type.
+
+    A type of which nothing is known any more keeps the least of what it last had.
+    """
     out = values.copy()
     for kind in np.unique(types):
         mine = (types == kind) & (mask > 0)
-        known = out[mine]
-        if np.isnan(known).all():
-            continue
-        out[mine & np.isnan(out)] = np.nanmin(known)
+        known = out[mine] if not np.isnan(out[mine]).all() else held[mine]
+        if not np.isnan(known).all():
+            out[mine & np.isnan(out)] = np.nanmin(known)
     return out
 
 
@@ -221,7 +229,9 @@ def observe(
     flows = memory.flows.take(
         np.array([np.nan if flow is None else flow]), snapshot.now_s, FLOW_WIDTH_S, least=False
     )
-    left = flow_left(lo, float(flows.greatest()[0]), worst)
+    lately = float(flows.greatest()[0])
+    left = flow_left(lo, lately, worst)
+    spent = lo <= LOSS_SEEN * config.flow_one_pump_lost * lately
     r_now, r_left = resistance(config, hi), resistance(config, left)
 
     mask = site.gpu_mask[loop.nodes].ravel()
@@ -249,7 +259,9 @@ def observe(
     )
     peaks = memory.peaks.take(explained, now, PEAK_WIDTH_S, least=False)
     types = gpu_types(site, loop)
-    least_u = _worst_of_type(ceilings.least(), types, mask)
+    recent = ceilings.least()
+    held = np.where(np.isnan(recent), memory.held_u, recent)
+    least_u = _worst_of_type(recent, types, mask, held)
     heat_kw = float((rack_w[loop.racks] * loop.shares).sum()) / 1e3
     return_c = config.return_max - heat_kw / (KW_PER_LPM_K * left)
     high, high_because = None, "no GPU has shown its margin yet"
@@ -261,7 +273,7 @@ def observe(
         }
         high_because = min(ranked, key=lambda k: ranked[k])
         high = ranked[high_because] - w
-    least_cap = _worst_of_type(caps.least(), types, mask)
+    least_cap = _worst_of_type(caps.least(), types, mask, np.full(len(mask), np.nan))
     per_node = np.fmin.reduce(
         least_cap.reshape(len(loop.nodes), site.gpu_power.shape[1]), axis=1, initial=np.inf
     )
@@ -279,7 +291,7 @@ def observe(
     seen = margin[mask > 0]
     margin_k = None if seen.size == 0 or np.isnan(seen).all() else float(np.nanmin(seen))
     bounds = LoopBounds(
-        low, low_because, high, high_because, dew_c, dew_lost, margin_k, lost, flow, supply
+        low, low_because, high, high_because, dew_c, dew_lost, margin_k, lost, flow, supply, spent
     )
     return (
         bounds,
@@ -288,6 +300,7 @@ def observe(
             memory,
             slow_w=slow,
             ceilings=ceilings,
+            held_u=held,
             caps=caps,
             peaks=peaks,
             flows=flows,

@@ -19,6 +19,7 @@ BoolArray = npt.NDArray[np.bool_]
 #: A flow this far below the least that a single loss leaves is no flow.
 DEAD_FLOW: Final = 0.7
 HOT_K: Final = 3.0
+SAME_READ_S: Final = 0.05
 FINE_S: Final = 60.0
 LEVEL_FALL: Final = 0.02
 PRESSURE_FALL: Final = 0.2
@@ -44,7 +45,10 @@ def watch_flow(
     stopped = bool(states.size) and not np.isnan(states).any() and not (states == RUNNING).any()
     least = DEAD_FLOW * worst_flow_share(config) * config.design_flow
     dry = bounds.flow_lpm is not None and bounds.flow_lpm < least
-    strikes = memory.flow_strikes + 1 if stopped or dry else 0
+    # A cycle that was woken early sees the same reads again: they count once.
+    read_s = now - float(_oldest_s(snapshot, loop.flow if dry else loop.pump_state))
+    fresh = memory.flow_read_s is None or read_s > memory.flow_read_s + SAME_READ_S
+    strikes = memory.flow_strikes + fresh if stopped or dry else 0
     hot = _too_hot(site, loop, snapshot, memory)
     why = ""
     if strikes >= 2:
@@ -61,10 +65,16 @@ def watch_flow(
     return why, replace(
         memory,
         flow_strikes=strikes,
+        flow_read_s=read_s if strikes and fresh else memory.flow_read_s if strikes else None,
         flow_tripped=tripped,
         flow_tripped_s=since,
         flow_fine_since_s=fine_since,
     )
+
+
+def _oldest_s(snapshot: Snapshot, indexes: IntArray) -> float:
+    """Age of the oldest of some points, s; 0 where there is none."""
+    return float(snapshot.ages_s[indexes[indexes >= 0]].max(initial=0.0))
 
 
 def _too_hot(

@@ -105,7 +105,10 @@ def control_loop(
         memory,
         known,
         now,
-        may_raise=not bounds.inputs_lost and bounds.high_c is not None and not flow_why,
+        may_raise=not bounds.inputs_lost
+        and bounds.high_c is not None
+        and not flow_why
+        and not bounds.loss_spent,
     )
     mine = np.zeros(len(site.nodes), dtype=np.bool_)
     mine[loop.nodes] = True
@@ -114,12 +117,13 @@ def control_loop(
     racks = leaks.confirmed[site.node_rack] if len(site.nodes) else mine
     wary = racks | (leaks.suspected[site.node_rack] if len(site.nodes) else mine)
     cdu_leak = any(sure for _, sure in leaks.cdus)
+    still = bool(flow_why) or cdu_leak or bool(bounds.inputs_lost) or bounds.loss_spent
     outcome = LoopOutcome(
         _proposals(loop, move, memory, overrides, now, settings.protection_rate),
         thermal,
         mine & bool(flow_why),
         racks,
-        (mine & (bool(flow_why) or cdu_leak or bool(bounds.inputs_lost))) | wary,
+        (mine & still) | wary,
         conflict,
         conditions(site, loop, snapshot, bounds, memory, move, flow_why, leaks, conflict),
         facts(loop, bounds, memory, move, known, settings.margin),

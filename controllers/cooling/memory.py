@@ -23,7 +23,7 @@ class LoopMemory:
 
     Attributes:
         slow_w: float64[G'], power low-passed at the GPU's thermal time; NaN: never seen.
-        ceilings: least U_i of 5 min per GPU.
+        ceilings: least U_i of 5 min per GPU; held_u: float64[G'], the last there was; NaN: never.
         caps: least thermal cap of a minute per GPU.
         peaks: hottest that supply, flow and power explain, of a minute, per GPU.
         flows: greatest flow of the loop in 15 min: what a pump that has just stopped once gave.
@@ -36,12 +36,14 @@ class LoopMemory:
         off_track_since_s: since when the supply has not followed the set-point.
         unconfirmed: the last write did not read back in time; confirmed: it once did.
         foreign: somebody else wrote the set-point.
-        flow_strikes: consecutive reads of a dead flow; flow_tripped, flow_fine_since_s: its latch.
+        flow_strikes: consecutive reads of a dead flow, flow_read_s: when the last one was read;
+            flow_tripped, flow_fine_since_s: its latch.
         levels: highest level and pressure of 10 min, per CDU, to see a fall.
     """
 
     slow_w: FloatArray
     ceilings: Extremes
+    held_u: FloatArray
     caps: Extremes
     peaks: Extremes
     flows: Extremes
@@ -63,6 +65,7 @@ class LoopMemory:
     confirmed: bool = False
     foreign: bool = False
     flow_strikes: int = 0
+    flow_read_s: float | None = None
     flow_tripped: bool = False
     flow_tripped_s: float | None = None
     flow_fine_since_s: float | None = None
@@ -74,6 +77,7 @@ class LoopMemory:
         return cls(
             np.full(gpus, np.nan),
             Extremes.empty(U_BUCKETS, gpus),
+            np.full(gpus, np.nan),
             Extremes.empty(CAP_BUCKETS, gpus),
             Extremes.empty(PEAK_BUCKETS, gpus),
             Extremes.empty(FLOW_BUCKETS, 1),

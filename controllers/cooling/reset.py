@@ -206,9 +206,13 @@ def next_move(
 
 
 def _steps(settings: CoolingSettings, minutes: float) -> tuple[float, float]:
-    """Largest step up and down after so many minutes, K."""
+    """Largest step up and down after so many minutes, K.
+
+    A write is one step for the plant: however long ago the last one was, it lowers by no more
+    than a minute of the rate.
+    """
     up = min(settings.raise_rate * minutes, settings.max_raise_per_dwell)
-    return up, settings.lower_rate * minutes
+    return up, settings.lower_rate * min(minutes, 1.0)
 
 
 def _stepped(

@@ -123,7 +123,7 @@ def orders(site: SiteModel, inputs: CycleInput, memory: Memory) -> StandingOrder
     step = max(
         settings.protection_rate / 60.0 * 15.0,
         settings.max_raise_per_dwell,
-        settings.lower_rate * settings.dwell / 60.0,
+        settings.lower_rate * min(settings.dwell / 60.0, 1.0),
     )
     for point, index in site.setpoint_loop.items():
         loop, spec = site.loops[index].config, site.table.specs[site.table.index[point]]

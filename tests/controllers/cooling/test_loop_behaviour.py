@@ -178,6 +178,15 @@ def test_economic_moves_dwell_and_are_asymmetric_and_die_out() -> None:
     assert len(rig.writes) == before
 
 
+def test_an_economic_move_down_is_never_a_plunge() -> None:
+    rig = Rig(setpoint_c=38.0, ambient_c=12.0)
+    rig.run(2500, every=5)
+    steps = np.diff([38.0, *(v for _, v in rig.writes)])
+    assert len(steps) >= 3
+    assert (steps < 0).all()
+    assert (steps >= -2.0 - 1e-9).all()
+
+
 def test_no_more_writes_an_hour_than_allowed() -> None:
     text = small_hall().replace(
         'cooling: {ambient: "weather:outdoor:temperature"}',
@@ -241,6 +250,36 @@ def test_a_gpu_without_margin_counts_as_the_worst_of_its_type() -> None:
         assert rig.step().bounds.high_c == pytest.approx(worst)
 
 
+def test_a_type_whose_margins_all_fall_silent_never_raises_u() -> None:
+    rig = Rig()
+    for node in ("r01-n1", "r01-n2"):
+        rig.toy.changes |= {f"{node}:gpu.{g}:margin": 25.0 for g in range(8)}
+    worst = rig.run(5).bounds.high_c
+    assert worst is not None
+    rig.toy.broken.update(rig.site.nodes)
+    for _ in range(40):
+        high = rig.step(20.0).bounds.high_c
+        assert high is not None
+        assert high <= worst + 1e-9
+
+
+def test_after_a_pumps_flow_is_lost_nothing_rises_until_it_is_back() -> None:
+    rig = Rig(setpoint_c=25.0, ambient_c=14.5)
+    rig.run(5)
+    before = rig.step().bounds.high_c
+    rig.toy.flow_share = 0.85
+    out = rig.run(700, every=5)
+    count = len(rig.writes)
+    assert out.no_raise.all()
+    assert out.bounds.high_c is not None
+    assert before is not None
+    assert out.bounds.high_c <= before + 1e-9
+    rig.run(100, every=5)
+    assert len(rig.writes) == count
+    rig.toy.flow_share = 1.0
+    assert not rig.run(30).no_raise.any()
+
+
 def test_a_pump_lost_is_reported_and_moves_no_cap_to_its_minimum() -> None:
     rig = Rig()
     rig.run(5)
@@ -262,6 +301,20 @@ def test_a_dead_flow_in_two_reads_takes_caps_to_their_minimum() -> None:
     rig.toy.flow_share = 1.0
     assert rig.run(30).to_min.all()
     assert not rig.run(60).to_min.any()
+
+
+def test_one_dead_read_seen_by_two_cycles_is_no_lost_flow() -> None:
+    rig = Rig()
+    rig.run(5)
+    rig.toy.flow_share = 0.05
+    caps = np.array([rig.toy.caps[n] for n in rig.site.nodes])
+    racks = np.array([rig.toy.rack_w(r) for r in rig.site.racks])
+    once = rig.toy.snapshot()
+    for _ in range(3):
+        out, rig.memory = control_loop(rig.site, 0, once, caps, racks, (), rig.memory)
+        assert not out.to_min.any()
+    rig.toy.advance(1.0)
+    assert rig.step().to_min.all()
 
 
 def test_pumps_that_all_stand_are_a_lost_flow() -> None:
