@@ -1,9 +1,9 @@
 """Conditions become alarms: delays, one page per cause, consequences folded under it."""
 
 from controllers.alarms.machine import AlarmMemory, AlarmState, step
+from controllers.alarms.reach import device_conditions
 from controllers.alarms.watch import (
     absence_conditions,
-    device_conditions,
     power_conditions,
     room_conditions,
 )

@@ -11,10 +11,20 @@ from controllers.blocks import Delayed
 from facility.commands import AlarmEvent
 
 #: Kinds that explain others, most fundamental first.
-CAUSES: Final = ("element_lost", "device_unreachable", "flow_lost", "pump_lost", "agent_silent")
-#: The alarm that says that the broker is gone, and what everything behind it hangs on.
-BROKER_ALARM: Final = "agent_silent:all"
+CAUSES: Final = (
+    "element_lost",
+    "broker_unreachable",
+    "endpoint_unreachable",
+    "data_blind",
+    "device_unreachable",
+    "flow_lost",
+    "pump_lost",
+    "agent_silent",
+)
+#: What everything that is published hangs on.
 BROKER: Final = "broker"
+#: Those that say that something is not heard.
+OF_REACH: Final = ("device_unreachable", "agent_silent", "data_blind")
 #: The headroom that a loss took away is explained by the loss.
 OF_THE_PLANT: Final = ("redundancy_lost", "overload", "allocation_infeasible")
 
@@ -26,7 +36,8 @@ class AlarmState:
     Attributes:
         delayed: its delays.
         last: the condition as last seen, for its texts.
-        parent: alarm that explained it when it was raised.
+        parent: alarm that explains it: when it was raised, or from later on.
+        told: whether it was raised without one, so that its end is told as well.
         paged: whether it woke somebody.
         since_ms: when it was raised; None while it is not active.
     """
@@ -34,6 +45,7 @@ class AlarmState:
     delayed: Delayed
     last: Condition
     parent: str | None = None
+    told: bool = False
     paged: bool = False
     since_ms: int | None = None
 
@@ -69,6 +81,8 @@ def _parent(
         if losses:
             return losses[0]
     for kind in CAUSES[1:]:
+        if kind == "data_blind" and condition.kind != "device_unreachable":
+            continue  # a rack without meters explains its meters, not its nodes
         for thing in condition.about:
             key = f"{kind}:{thing}"
             if key in active and key != condition.key:
@@ -102,8 +116,6 @@ def step(
         known = present.get(condition.key)
         if known is None or condition.severity > known.severity:
             present[condition.key] = condition
-    if BROKER_ALARM in present:
-        dead = {**dead, BROKER: BROKER_ALARM}
     causes = {k: c for k, c in present.items() if c.kind in CAUSES} | {
         k: s.last for k, s in memory.states.items() if s.delayed.on and s.last.kind in CAUSES
     }
@@ -128,15 +140,39 @@ def step(
             state = replace(
                 state,
                 parent=parent,
+                told=state.told or parent is None,
                 paged=state.paged or page,
                 since_ms=state.since_ms or now_ms,
             )
             events.append(_event(state, now_ms, active=True, page=page))
         elif before.on and not delayed.on:
-            events.append(_event(state, now_ms, active=False, page=False))
+            ended = replace(state, parent=None) if state.told else state
+            events.append(_event(ended, now_ms, active=False, page=False))
+        elif delayed.on and now is not None and _may_move(state, causes):
+            parent = _parent(last, causes, dead)
+            if parent != state.parent:
+                page = last.page and parent is None and not state.paged
+                state = replace(
+                    state,
+                    parent=parent,
+                    told=state.told or parent is None,
+                    paged=state.paged or page,
+                )
+                events.append(_event(state, now_ms, active=True, page=page))
         if delayed.on or delayed.since_s is not None:
             states[key] = state
     return tuple(events), AlarmMemory(states)
+
+
+def _may_move(state: AlarmState, causes: Mapping[str, Condition]) -> bool:
+    """Whether an active alarm may find another parent.
+
+    The first devices to fall silent are told before it is clear that all have; and what stays when
+    its cause is over is a story of its own.
+    """
+    if state.parent is None:
+        return state.last.kind in OF_REACH
+    return state.parent not in causes
 
 
 def _event(state: AlarmState, now_ms: int, *, active: bool, page: bool) -> AlarmEvent:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 
 import numpy as np
 
-from controllers.alarms.machine import BROKER, BROKER_ALARM
+from controllers.alarms.machine import BROKER
 from controllers.base import Condition
 from controllers.blocks import above
 from controllers.headroom import Headroom, kilowatts
@@ -55,48 +55,6 @@ def things_dead(site: SiteModel, losses: Losses) -> dict[str, str]:
     return found
 
 
-def _hangs_on(site: SiteModel, device: str) -> tuple[str, ...]:
-    """What the life of a device depends on."""
-    config = site.facility.devices.get(device)
-    if config is None:
-        node = site.facility.nodes.get(device)
-        return () if node is None else (node.rack,)
-    about = config.measures
-    load = about.rack or about.load
-    out = [f"{load}/{about.feed}"] if load and about.feed else []
-    out += [about.element] if about.element else []
-    for loop in site.loops:
-        if device in loop.cdus:
-            out.append(loop.config.cdus[device])
-    if config.address.startswith("mqtt:"):
-        out.append(BROKER)
-    return tuple(out)
-
-
-def device_conditions(site: SiteModel, snapshot: Snapshot) -> list[Condition]:
-    """`device_unreachable` and `agent_silent`: nothing at all can be read from it."""
-    bad = (snapshot.quality & 0b11) == 2
-    found: list[Condition] = []
-    for device, indexes in site.device_points.items():
-        if not indexes.size or not bool(bad[indexes].all()):
-            continue
-        node = device in site.node_index
-        text = (
-            f"{device}: the agent is silent; its caps are counted as they may be."
-            if node
-            else f"{device}: nothing can be read. Check its link and its supply."
-        )
-        kind = "agent_silent" if node else "device_unreachable"
-        found.append(Condition(kind, device, Severity.WARNING, text, about=_hangs_on(site, device)))
-    silent = [c for c in found if c.kind == "agent_silent"]
-    if len(silent) > max(3, len(site.nodes) // 2):
-        text = f"{len(silent)} of {len(site.nodes)} agents are silent: is the broker down?"
-        rest = [c for c in found if c.kind != "agent_silent"]
-        kind, subject = BROKER_ALARM.split(":")
-        return [*rest, Condition(kind, subject, Severity.CRITICAL, text, page=True)]
-    return found
-
-
 def absence_conditions(
     site: SiteModel, snapshot: Snapshot, away_s: float | None, running_s: float
 ) -> list[Condition]:
@@ -117,7 +75,19 @@ def absence_conditions(
     if away > 0.0:
         text += f"No controller ran for {away:.0f} s; the agents kept their caps. "
     text += "Find out why it was away."
-    return [Condition("control_lost", "hall", Severity.WARNING, text, page=True, on_delay_s=0.0)]
+    # Agents that could not be heard held their caps: that is the broker's story, not one of ours.
+    behind = () if away > 0.0 else (BROKER,)
+    return [
+        Condition(
+            "control_lost",
+            "hall",
+            Severity.WARNING,
+            text,
+            page=True,
+            on_delay_s=0.0,
+            about=behind,
+        )
+    ]
 
 
 def power_conditions(
@@ -128,9 +98,8 @@ def power_conditions(
     *,
     meter_w: FloatArray,
     caps_term_w: FloatArray,
-    blind: Sequence[str],
 ) -> list[Condition]:
-    """Losses, lost redundancy, overload, caps that do not hold, blindness.
+    """Losses, lost redundancy, overload, caps that do not hold.
 
     Args:
         site: the site.
@@ -139,7 +108,6 @@ def power_conditions(
         headroom: of the plant as it is.
         meter_w: float64[R], racks' metered power; NaN unmetered.
         caps_term_w: float64[R], most that their caps allow.
-        blind: racks, feeds or elements whose meters are missing.
     """
     out: list[Condition] = []
     for element in losses.lost:
@@ -200,9 +168,6 @@ def power_conditions(
                 numbers={"meter_w": float(meter_w[i]), "caps_w": float(caps_term_w[i])},
             )
         )
-    for name in blind:
-        text = f"{name}: meters are missing; it is counted at all that its caps allow."
-        out.append(Condition("data_blind", name, Severity.WARNING, text, about=(name,)))
     return out
 
 

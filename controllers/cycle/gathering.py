@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from controllers import alarms
-from controllers.alarms.watch import write_conditions
+from controllers.alarms.watch import things_dead, write_conditions
 from controllers.base import Condition
 from controllers.cooling import LoopOutcome
 from controllers.cycle.overrides import in_force
@@ -32,7 +32,8 @@ def conditions(
     outcomes: Sequence[LoopOutcome],
     wanted: Wanted,
 ) -> list[Condition]:
-    out = alarms.device_conditions(site, inputs.snapshot)
+    dead = things_dead(site, plant.losses)
+    out = alarms.device_conditions(site, inputs.snapshot, dead, loads.blind)
     started_s = inputs.now_s if memory.started_s is None else memory.started_s
     running_s = inputs.now_s - started_s
     out += alarms.absence_conditions(site, inputs.snapshot, inputs.away_s, running_s)
@@ -43,7 +44,6 @@ def conditions(
         headroom,
         meter_w=loads.meter_w,
         caps_term_w=loads.caps_term_w,
-        blind=loads.blind,
     )
     out += alarms.room_conditions(site, inputs.snapshot, memory.alarms.active)
     foreign = [site.nodes[int(i)] for i in np.flatnonzero(force.foreign)]

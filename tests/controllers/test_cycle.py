@@ -238,7 +238,7 @@ def test_a_silent_broker_moves_no_cap_and_pages_once() -> None:
     assert len(h.commands()) == before
     assert caps(h) == held
     pages = [e.key for e in h.events if e.page]
-    assert pages == ["agent_silent:all"]
+    assert pages == ["broker_unreachable:broker"]
 
 
 def test_lost_meters_of_a_rack_are_never_zero_watts() -> None:

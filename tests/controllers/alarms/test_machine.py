@@ -89,14 +89,16 @@ def test_an_alarm_that_gets_worse_is_told_again() -> None:
 
 def test_everything_behind_a_dead_broker_is_one_page() -> None:
     board = Board()
-    broker = Condition("agent_silent", "all", Severity.CRITICAL, "broker?", page=True)
+    broker = Condition("broker_unreachable", "broker", Severity.CRITICAL, "broker?", page=True)
     sensor = Condition(
         "device_unreachable", "air-1", Severity.WARNING, "mute", page=True, about=("broker",)
     )
     board.at(0.0, broker, sensor)
     events = board.at(3.0, broker, sensor)
     assert sum(e.page for e in events) == 1
-    assert {e.parent for e in events if e.kind == "device_unreachable"} == {"agent_silent:all"}
+    assert {e.parent for e in events if e.kind == "device_unreachable"} == {
+        "broker_unreachable:broker"
+    }
 
 
 def test_of_two_conditions_with_one_key_the_more_severe_counts() -> None:
@@ -105,3 +107,57 @@ def test_of_two_conditions_with_one_key_the_more_severe_counts() -> None:
     hard = Condition("overload", "ups-a1", Severity.CRITICAL, "hard", on_delay_s=0.0)
     (event,) = board.at(0.0, hard, info)
     assert event.severity is Severity.CRITICAL
+
+
+GATEWAY = Condition("endpoint_unreachable", "gw:502", Severity.WARNING, "gateway mute")
+METER = Condition("device_unreachable", "m1", Severity.WARNING, "mute", about=("r01/a", "gw:502"))
+
+
+def test_a_device_told_before_its_gateway_is_folded_and_its_end_is_told() -> None:
+    board = Board()
+    board.at(0.0, METER)
+    (first,) = board.at(3.0, METER)
+    assert first.parent is None
+    moved = board.at(4.0, METER, GATEWAY)
+    assert [(e.key, e.active, e.parent) for e in moved] == [
+        ("device_unreachable:m1", True, "endpoint_unreachable:gw:502")
+    ]
+    (gateway,) = board.at(7.0, METER, GATEWAY)
+    assert gateway.key == "endpoint_unreachable:gw:502"
+    board.at(8.0)
+    ended = board.at(18.0)
+    assert {(e.key, e.active, e.parent) for e in ended} == {
+        ("device_unreachable:m1", False, None),
+        ("endpoint_unreachable:gw:502", False, None),
+    }
+
+
+def test_what_stays_silent_when_its_gateway_is_back_is_told_at_last() -> None:
+    board = Board()
+    board.at(0.0, METER, GATEWAY)
+    assert {e.parent for e in board.at(3.0, METER, GATEWAY) if e.subject == "m1"} == {
+        "endpoint_unreachable:gw:502"
+    }
+    told: list[AlarmEvent] = []
+    for second in range(4, 20):
+        told += board.at(float(second), METER)
+    assert [(e.key, e.active, e.parent) for e in told] == [
+        ("endpoint_unreachable:gw:502", False, None),
+        ("device_unreachable:m1", True, None),
+    ]
+
+
+def test_an_old_lack_of_redundancy_is_not_blamed_on_a_later_loss() -> None:
+    board = Board()
+    board.at(0.0, THIN)
+    board.at(3.0, THIN)
+    events = board.at(4.0, THIN, LOSS)
+    assert [e.key for e in events] == ["element_lost:pdu-b"]
+
+
+def test_a_rack_without_meters_does_not_explain_its_silent_node() -> None:
+    board = Board()
+    blind = Condition("data_blind", "r01", Severity.WARNING, "blind")
+    node = Condition("agent_silent", "r01-n1", Severity.WARNING, "mute", about=("r01", "broker"))
+    board.at(0.0, blind, node)
+    assert {e.parent for e in board.at(3.0, blind, node)} == {None}
