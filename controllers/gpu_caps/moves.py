@@ -77,8 +77,12 @@ def move_caps(
             lower[s.node] = False
     value = np.where(lower, desired, np.nan)
     credit, ramp_ws = memory.credit_w, site.facility.site.ramp / 60.0
+    power = site.facility.power
+    wall_w = site.gpus * (1.0 + power.board_accuracy) / power.psu_efficiency
     if memory.credit_s is not None:
-        credit = min(credit + ramp_ws * max(now_s - memory.credit_s, 0.0), ramp_ws * CREDIT_S)
+        # What is saved up and what comes in within a minute are together one minute's ramp.
+        earned = ramp_ws * (1.0 - CREDIT_S / 60.0) * max(now_s - memory.credit_s, 0.0)
+        credit = min(credit + earned, ramp_ws * CREDIT_S)
     else:
         credit = ramp_ws
     wants = (gap >= least) & (gap >= GRAIN_W) & force.answering & ~under_way
@@ -95,12 +99,12 @@ def move_caps(
             if not wants.any():
                 waiting = "data on the paths are not good in this cycle"
             for i in np.flatnonzero(wants):
-                step = min(gap[i], step_w, max(credit, 0.0) / float(site.gpus[i]))
+                step = min(gap[i], step_w, max(credit, 0.0) / float(wall_w[i]))
                 step = np.floor(step / GRAIN_W) * GRAIN_W
                 if step < min(least[i], gap[i]) or step < GRAIN_W:
                     waiting = "the site's ramp"
                     break
                 value[i] = force.in_force_w[i] + step
                 raises[i] = True
-                credit -= step * float(site.gpus[i])
+                credit -= step * float(wall_w[i])
     return CapMoves(value, raises, waiting), replace(memory, credit_w=credit, credit_s=now_s)

@@ -97,12 +97,29 @@ def test_raises_stay_under_the_sites_ramp() -> None:
         step = 0.0
         for c in d.commands:
             if c.point.kind == "power_cap":
-                step += 8 * (c.value - held[c.point.device])
+                # At the wall: eight boards, their accuracy, their supplies.
+                step += 8 * 1.05 / 0.96 * (c.value - held[c.point.device])
                 held[c.point.device] = c.value
         per_cycle.append(step)
     assert min(caps(h)) > 480.0
     assert max(per_cycle) <= 5.0 * 1000.0
     assert sum(per_cycle[:6]) <= 6 * 1000.0
+
+
+def test_no_minute_sees_more_than_the_sites_ramp_even_after_a_pause() -> None:
+    h = Hall(Toy(site_of(small_hall(**{"2 MW/min": "8 kW/min"})), cap_w=250.0))
+    h.solving = False
+    h.run(20)
+    h.solving = True
+    rises = []
+    held = dict.fromkeys(h.site.nodes, 250.0)
+    for _ in range(80):
+        commands = h.step().commands
+        moved = [c for c in commands if c.point.kind == "power_cap"]
+        rises.append(sum(8 * 1.05 / 0.96 * (c.value - held[c.point.device]) for c in moved))
+        held |= {c.point.device: c.value for c in moved}
+    assert sum(rises) > 6000.0
+    assert max(sum(rises[i : i + 60]) for i in range(21)) <= 8000.0
 
 
 @pytest.mark.parametrize(("epoch", "journal"), [(None, True), (1, False)])
