@@ -8,9 +8,10 @@ from __future__ import annotations
 import difflib
 import zoneinfo
 from collections.abc import Collection, Iterable, Iterator, Mapping
+from typing import Protocol
 from urllib.parse import urlsplit
 
-from facility.config import Facility, Loop, Node
+from facility.config import DeviceConfig, Facility, Loop, Measures, Node
 from facility.errors import ConfigError, Problem
 from facility.loading import Loaded, load_partly, once
 from facility.points import PointId
@@ -23,13 +24,29 @@ Fault = tuple[tuple[str | int, ...], str, str | None]
 Offers = Mapping[str, tuple[frozenset[tuple[str, str]], frozenset[tuple[str, str]]]]
 
 
-def check(loaded: Loaded, offers: Offers | None = None) -> list[Problem]:
+class Known(Protocol):
+    """What the drivers know of devices and brokers; `facility` does not know the drivers."""
+
+    @property
+    def offers(self) -> Offers:
+        """What each profile measures and lets write."""
+
+    def device_fault(self, device: DeviceConfig) -> tuple[str, str] | None:
+        """Key of the entry and words, when no device of a known profile can be made of it."""
+
+    def broker_fault(self, url: str, prefix: str) -> tuple[str, str] | None:
+        """Key of `agents` and words, when no broker can be reached by it."""
+
+
+def check(loaded: Loaded, known: Known | None = None, *, simulated: bool = False) -> list[Problem]:
     """Every fault of meaning, in file order; empty when the file can be run.
 
     Args:
         loaded: a file of the right shape.
-        offers: what each profile measures and lets write; None checks no devices (file studies).
+        known: what the drivers know; None checks no devices (file studies).
             A file without any device is a study too: nothing is asked of its meters.
+        simulated: a simulation stands in for what the file leaves out (meters, sensors, secrets,
+            permission to write), but not for what it says wrongly.
     """
     facility = loaded.facility
     faults: list[Fault] = [
@@ -38,19 +55,24 @@ def check(loaded: Loaded, offers: Offers | None = None) -> list[Problem]:
     ]
     faults.extend(_site(facility))
     faults.extend(_nodes(facility))
-    if offers is not None:
-        faults.extend(_devices(facility, offers))
-        faults.extend(_cooling(facility))
+    if known is not None:
+        faults.extend(_devices(facility, known))
+        faults.extend(_agents(facility, known))
+        faults.extend(_cooling(facility, simulated=simulated))
+        faults.extend(_control(facility))
+        faults.extend(_hooks(facility))
+    if known is not None and not simulated:
         if facility.devices:
             faults.extend(_metering(facility))
-        faults.extend(_control(facility))
         faults.extend(_secrets(facility))
         faults.extend(_host(facility))
     problems = once(loaded.problem(*fault) for fault in faults)
     return sorted(problems, key=lambda p: (p.line, p.column))
 
 
-def examine(path: str, offers: Offers | None = None) -> tuple[Loaded | None, list[Problem]]:
+def examine(
+    path: str, known: Known | None = None, *, simulated: bool = False
+) -> tuple[Loaded | None, list[Problem]]:
     """Read and check a file; every fault of shape and of meaning at once.
 
     Parts whose shape is wrong are left out of the check of meaning, and what would only be
@@ -64,7 +86,7 @@ def examine(path: str, offers: Offers | None = None) -> tuple[Loaded | None, lis
     if loaded is None:
         return None, problems
     names = {repr(str(step)) for out in left_out for step in out}
-    for problem in check(loaded, offers):
+    for problem in check(loaded, known, simulated=simulated):
         if left_out and any(name in problem.problem for name in names):
             continue
         if any(problem.path.startswith(dotted(out[:-1]) or "\0") for out in left_out):
@@ -115,6 +137,9 @@ def _nodes(facility: Facility) -> Iterator[Fault]:
 def _caps(at: tuple[str, str], node: Node) -> Iterator[Fault]:
     floor = node.min_cap if node.floor is None else node.floor
     fallback = floor if node.fallback is None else node.fallback
+    if node.max_cap <= 0.0:
+        yield (*at, "max_cap"), "must be above zero", None
+        return
     if node.min_cap > node.max_cap:
         yield (*at, "min_cap"), f"{node.min_cap:g} W is above max_cap {node.max_cap:g} W", None
         return
@@ -137,81 +162,72 @@ def _caps(at: tuple[str, str], node: Node) -> Iterator[Fault]:
         yield (*at, "curve", "c0"), "lies at or above max_cap: no cap would buy a token", None
 
 
-def _devices(facility: Facility, offers: Offers) -> Iterator[Fault]:
-    power, seen = facility.power, set(facility.nodes)
+def _devices(facility: Facility, known: Known) -> Iterator[Fault]:
+    seen, profiles = set(facility.nodes), known.offers
     for name, device in facility.devices.items():
         at = ("devices", name)
         if name in seen:
             yield at, "is also the name of a node; readings could not be told apart", None
-        if device.profile not in offers:
-            yield (
-                (*at, "profile"),
-                f"no profile {device.profile!r}",
-                suggest(device.profile, list(offers)),
-            )
         if device.auth is not None and device.auth not in facility.auth:
             yield (*at, "auth"), f"no auth {device.auth!r}", suggest(device.auth, facility.auth)
-        scheme = device.address.split(":", 1)[0]
-        if scheme not in ("snmp", "modbus", "mqtt"):
-            yield (
-                (*at, "address"),
-                f"{device.address!r} is no snmp://, modbus:// or mqtt: address",
-                None,
-            )
-        elif scheme != "mqtt":
-            yield from _host_port((*at, "address"), device.address)
-        about = device.measures
-        named = [k for k in ("element", "rack", "load", "loop") if getattr(about, k) is not None]
-        if len(named) + about.nothing != 1:
-            yield (
-                (*at, "measures"),
-                "must say exactly one of element, rack, load, loop, or nothing: true",
-                None,
-            )
-        known: dict[str, Collection[str]] = {
-            "element": power.elements,
-            "rack": power.racks,
-            "load": power.loads,
-            "loop": facility.cooling.loops,
-        }
-        for key in named:
-            target = str(getattr(about, key))
-            if target not in known[key]:
-                yield (*at, "measures", key), f"no {key} {target!r}", suggest(target, known[key])
-        if about.feed is not None:
-            owner = power.racks.get(about.rack or "") or power.loads.get(about.load or "")
-            if owner is not None and about.feed not in owner.feeds:
-                yield (
-                    (*at, "measures", "feed"),
-                    f"no feed {about.feed!r}",
-                    suggest(about.feed, owner.feeds),
-                )
+        if device.profile not in profiles:
+            hint = suggest(device.profile, list(profiles))
+            yield (*at, "profile"), f"no profile {device.profile!r}", hint
+        else:
+            fault = known.device_fault(device)
+            if fault is not None:
+                yield (*at, fault[0]), fault[1], None
+        yield from _measures(facility, (*at, "measures"), device.measures)
 
 
-def _host_port(at: tuple[str, ...], address: str) -> Iterator[Fault]:
-    try:
-        parts = urlsplit(address)
-        port = parts.port
-    except ValueError as error:
-        yield at, f"{address!r}: {error}", None
-        return
-    if not parts.hostname:
-        yield at, f"{address!r} names no host", None
-    if port is not None and port == 0:
-        yield at, f"{address!r}: port 0 cannot be reached", None
+def _measures(facility: Facility, at: tuple[str, ...], about: Measures) -> Iterator[Fault]:
+    power = facility.power
+    named = [k for k in ("element", "rack", "load", "loop") if getattr(about, k) is not None]
+    if len(named) + about.nothing != 1:
+        yield at, "must say exactly one of element, rack, load, loop, or nothing: true", None
+    known: dict[str, Collection[str]] = {
+        "element": power.elements,
+        "rack": power.racks,
+        "load": power.loads,
+        "loop": facility.cooling.loops,
+    }
+    for key in named:
+        target = str(getattr(about, key))
+        if target not in known[key]:
+            yield (*at, key), f"no {key} {target!r}", suggest(target, known[key])
+    if about.feed is not None:
+        owner = power.racks.get(about.rack or "") or power.loads.get(about.load or "")
+        if about.rack is None and about.load is None:
+            yield (*at, "feed"), "goes with a rack or a load", None
+        elif owner is not None and about.feed not in owner.feeds:
+            yield (*at, "feed"), f"no feed {about.feed!r}", suggest(about.feed, owner.feeds)
 
 
-def _cooling(facility: Facility) -> Iterator[Fault]:
+def _agents(facility: Facility, known: Known) -> Iterator[Fault]:
+    agents = facility.agents
+    fault = known.broker_fault(agents.broker, agents.topic_prefix)
+    if fault is not None:
+        yield ("agents", fault[0]), fault[1], None
+    for at, auth in ((("agents", "auth"), agents.auth), (("store", "auth"), facility.store.auth)):
+        if auth is not None and auth not in facility.auth:
+            yield at, f"no auth {auth!r}", suggest(auth, facility.auth)
+
+
+def _cooling(facility: Facility, *, simulated: bool) -> Iterator[Fault]:
+    shares: dict[str, float] = {}
     for name, loop in facility.cooling.loops.items():
         at = ("cooling", "loops", name)
         for cdu, load in loop.cdus.items():
-            if cdu not in facility.devices:
+            if cdu not in facility.devices and not simulated:
                 yield (*at, "cdus", cdu), f"no device {cdu!r}", suggest(cdu, facility.devices)
             if load not in facility.power.loads:
                 yield (*at, "cdus", cdu), f"no load {load!r}", suggest(load, facility.power.loads)
-        for rack in loop.racks:
+        for rack, share in loop.racks.items():
             if rack not in facility.power.racks:
                 yield (*at, "racks", rack), f"no rack {rack!r}", suggest(rack, facility.power.racks)
+            shares[rack] = shares.get(rack, 0.0) + share
+            if shares[rack] > 1.0 + 1e-9:
+                yield (*at, "racks", rack), "more than 100 % of its heat goes to liquid", None
         for i, sensor in enumerate(loop.sensors):
             if sensor not in facility.devices:
                 yield (
@@ -220,6 +236,8 @@ def _cooling(facility: Facility) -> Iterator[Fault]:
                     suggest(sensor, facility.devices),
                 )
         yield from _loop_limits(at, loop)
+        if not loop.sensors and not simulated:
+            yield (*at, "sensors"), "names no sensor: the dew point would be unknown for ever", None
     ambient = facility.controllers.cooling.ambient
     if ambient is not None:
         try:
@@ -242,8 +260,8 @@ def _loop_limits(at: tuple[str, ...], loop: Loop) -> Iterator[Fault]:
         yield (*at, "default_setpoint"), "is outside supply_min to supply_max", None
     if loop.design_flow <= 0.0:
         yield (*at, "design_flow"), "must be above zero", None
-    if not loop.sensors:
-        yield (*at, "sensors"), "names no sensor: the dew point would be unknown for ever", None
+    if loop.heat_capacity <= 0.0:
+        yield (*at, "heat_capacity"), "must be above zero", None
 
 
 def _metering(facility: Facility) -> Iterator[Fault]:
@@ -286,11 +304,24 @@ def _secrets(facility: Facility) -> Iterator[Fault]:
         named = [v for v in (getattr(source, k) for k in ("env", "file", "credential")) if v]
         if len(named) != 1:
             yield at, "must name exactly one of env, file, credential", None
-    if urlsplit(facility.store.url).password:
-        yield ("store", "url"), "holds a password; use store.auth", None
+    try:
+        if urlsplit(facility.store.url).password:
+            yield ("store", "url"), "holds a password; use store.auth", None
+    except ValueError as error:
+        yield ("store", "url"), str(error), None
+
+
+def _hooks(facility: Facility) -> Iterator[Fault]:
     for name, hook in facility.alerts.webhooks.items():
-        if urlsplit(hook.url).scheme not in ("http", "https"):
-            yield ("alerts", "webhooks", name, "url"), "is no http:// or https:// address", None
+        at = ("alerts", "webhooks", name, "url")
+        try:
+            parts = urlsplit(hook.url)
+            sound = parts.scheme in ("http", "https") and parts.hostname and parts.port != 0
+        except ValueError as error:
+            yield at, str(error), None
+            continue
+        if not sound:
+            yield at, "is no http:// or https:// address", None
 
 
 def _host(facility: Facility) -> Iterator[Fault]:

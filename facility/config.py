@@ -7,7 +7,7 @@ together. Field names are the file's keys.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from pydantic import (
     BaseModel,
@@ -18,37 +18,26 @@ from pydantic import (
     Tag,
 )
 
-from facility.units import QuantityError, parse_quantity
+from facility.quantities import (
+    CurrentA,
+    DifferenceK,
+    DurationS,
+    FlowLpm,
+    LeaseS,
+    PeriodS,
+    PerKelvin,
+    PowerW,
+    RampWMin,
+    RateKMin,
+    ResistanceKW,
+    Share,
+    TemperatureC,
+    TokenRate,
+    VoltageV,
+    rating_text,
+    resecure_of,
+)
 
-
-def _quantity(name: str, *, positive: bool = False, at_least_zero: bool = False) -> Any:
-    def read(text: object) -> float:
-        try:
-            value = parse_quantity(text, name)
-        except QuantityError as error:
-            raise ValueError(str(error)) from None
-        if positive and value <= 0.0:
-            raise ValueError(f"{text!r} must be above zero")
-        if at_least_zero and value < 0.0:
-            raise ValueError(f"{text!r} must not be negative")
-        return value
-
-    return BeforeValidator(read)
-
-
-PowerW = Annotated[float, _quantity("power", at_least_zero=True)]
-CurrentA = Annotated[float, _quantity("current", positive=True)]
-VoltageV = Annotated[float, _quantity("voltage", positive=True)]
-TemperatureC = Annotated[float, _quantity("temperature")]
-DifferenceK = Annotated[float, _quantity("temperature_difference", at_least_zero=True)]
-RateKMin = Annotated[float, _quantity("temperature_rate", positive=True)]
-FlowLpm = Annotated[float, _quantity("flow", at_least_zero=True)]
-DurationS = Annotated[float, _quantity("time", at_least_zero=True)]
-Share = Annotated[float, _quantity("ratio", at_least_zero=True)]
-RampWMin = Annotated[float, _quantity("power_ramp", positive=True)]
-ResistanceKW = Annotated[float, _quantity("thermal_resistance", positive=True)]
-PerKelvin = Annotated[float, _quantity("per_kelvin", at_least_zero=True), Field(le=0.02)]
-TokenRate = Annotated[float, _quantity("token_rate", at_least_zero=True)]
 Name = Annotated[str, Field(min_length=1, max_length=64, pattern=r"^[A-Za-z0-9][A-Za-z0-9_.\-]*$")]
 
 
@@ -82,21 +71,8 @@ def _rating_branch(value: object) -> str:
     return "amps" if isinstance(value, dict) else "text"
 
 
-def _rating_text(text: object) -> str:
-    if not isinstance(text, str):
-        raise ValueError(f"{text!r} has no unit; write 450 kW or 500 kVA")
-    for quantity in ("power", "apparent_power"):
-        try:
-            if parse_quantity(text, quantity) < 0.0:
-                raise ValueError(f"{text!r} must not be negative")
-        except QuantityError:
-            continue
-        return text
-    raise ValueError(f"{text!r} is neither watts (450 kW) nor volt-amperes (500 kVA)")
-
-
 #: "450 kW" or "500 kVA": text, kept with its unit; resolved by facility.topology.
-RatingText = Annotated[str, BeforeValidator(_rating_text)]
+RatingText = Annotated[str, BeforeValidator(rating_text)]
 OneRating = Annotated[
     Annotated[RatingText, Tag("text")] | Annotated[CurrentRating, Tag("amps")],
     Discriminator(_rating_branch),
@@ -107,15 +83,6 @@ Rating = Annotated[
     | Annotated[tuple[OneRating, ...], Tag("several")],
     Discriminator(_rating_branch),
 ]
-
-
-def _resecure(text: object) -> object:
-    if text in ("never", "at once"):
-        return text
-    try:
-        return parse_quantity(text, "time")
-    except QuantityError as error:
-        raise ValueError(f"{error}, or never, or at once") from None
 
 
 class Transfer(Strict):
@@ -193,7 +160,7 @@ class Power(Strict):
     meter_accuracy: Share = 0.02
     board_accuracy: Share = 0.05
     psu_efficiency: Share = 0.96
-    resecure: Annotated[str | float, BeforeValidator(_resecure)] = 900.0
+    resecure: Annotated[str | float, BeforeValidator(resecure_of)] = 900.0
 
 
 class Curve(Strict):
@@ -217,7 +184,7 @@ class NodeType(Strict):
     overhead: PowerW = 0.0
     priority: Literal["low", "normal", "high"] = "normal"
     curve: Curve | None = None
-    worth: float | None = Field(default=None, gt=0.0)
+    worth: float | None = Field(default=None, gt=0.0, le=1e6)
     demand: TokenRate | None = None
     group: Name | None = None
 
@@ -277,7 +244,7 @@ class DeviceConfig(Strict):
     address: str
     auth: Name | None = None
     measures: Measures = Field(default_factory=Measures)
-    period: DurationS | None = None
+    period: PeriodS | None = None
     parameters: Mapping[str, str] = Field(default_factory=dict)
 
 
@@ -310,21 +277,21 @@ class Control(Strict):
     enabled: bool = False
     allow: tuple[AllowWrites, ...] = ()
     mode: Literal["off", "observe", "auto"] = "observe"
-    period: DurationS = 1.0
+    period: PeriodS = 1.0
 
 
 class AllocationSettings(Strict):
     """Controller `allocation`."""
 
     policy: Literal["efficiency", "throughput"] = "efficiency"
-    period: DurationS = 10.0
+    period: PeriodS = 10.0
     min_move: Share = 0.01
 
 
 class CoolingSettings(Strict):
     """Controller `cooling`: dwell, slew and guard bands of control law 4."""
 
-    period: DurationS = 300.0
+    period: PeriodS = 300.0
     margin: DifferenceK = 7.0
     dwell: DurationS = 600.0
     raise_rate: RateKMin = 0.25
@@ -371,7 +338,7 @@ class Agents(Strict):
     broker: str = "mqtt://127.0.0.1:1883"
     auth: Name | None = None
     topic_prefix: str = "wattkeeper"
-    lease: DurationS = 15.0
+    lease: LeaseS = 15.0
     hold: DurationS = 600.0
 
 

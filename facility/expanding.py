@@ -18,7 +18,7 @@ from facility.yamltree import Tree, dotted
 MAX_EXPANDED: Final = 100_000
 _RANGE: Final = re.compile(r"\[([^\[\]]*)\]")
 _SPAN: Final = re.compile(r"^([0-9]+)-([0-9]+)$")
-_REFERENCE: Final = re.compile(r"\{([0-9]+)\}")
+_REFERENCE: Final = re.compile(r"\{([0-9]{1,4})\}")
 
 #: mappings whose keys may hold ranges
 EXPANDABLE: Final = (

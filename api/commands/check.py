@@ -7,13 +7,13 @@ from dataclasses import asdict
 
 import typer
 
-from drivers.catalog import offers
+from drivers.known import DriverKnowledge
 from facility.checking import examine
 
 
 def run(file: str, *, json: bool) -> int:
     """Check shape and meaning; 0 when the file can be run, 1 with every fault otherwise."""
-    loaded, problems = examine(file, offers())
+    loaded, problems = examine(file, DriverKnowledge.shipped())
     if json:
         document = {"ok": loaded is not None, "problems": [asdict(p) for p in problems]}
         typer.echo(jsonlib.dumps(document))

@@ -12,7 +12,7 @@ import typer
 from api.service.overlay import read_overlay
 from api.service.secrets import SecretMissing
 from api.service.serving import ServeOptions, serve
-from drivers.catalog import offers
+from drivers.known import DriverKnowledge
 from facility.checking import examine
 from facility.errors import ConfigError
 from facility.store import StoreError
@@ -28,7 +28,7 @@ def run(
     except ConfigError as error:
         typer.echo(str(error), err=True)
         return 2
-    loaded, problems = examine(config, offers() if taken is None else None)
+    loaded, problems = examine(config, DriverKnowledge.shipped(), simulated=taken is not None)
     if loaded is None:
         for problem in problems:
             typer.echo(str(problem), err=True)
@@ -40,7 +40,7 @@ def run(
     try:
         with asyncio.Runner(loop_factory=_loop_factory()) as runner:
             return runner.run(serve(loaded, options))
-    except (StoreError, SecretMissing, ValueError, OSError) as error:
+    except (StoreError, SecretMissing, ValueError, OSError, OverflowError) as error:
         typer.echo(f"wattkeeper serve: {error}", err=True)
         return 1
 

@@ -21,8 +21,9 @@ from typing import Literal
 from pydantic import Field, ValidationError, field_validator, model_validator
 
 from drivers.bus import split_url
-from facility.config import Name, PowerW, SecretSource, Strict
+from facility.config import Name, SecretSource, Strict
 from facility.errors import ConfigError, Problem
+from facility.quantities import PowerW
 from facility.yamltree import Tree, dotted, parse_tree, read_text
 
 

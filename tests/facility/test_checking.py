@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from facility.checking import Offers, check, examine
+from facility.checking import Known, Offers, check, examine
+from facility.config import DeviceConfig
 from facility.loading import load_text
 
 PDU = frozenset({("total", "active_power")})
@@ -15,6 +16,21 @@ OFFERS: Offers = {
     "cdu/some": (PDU, frozenset({("loop.secondary", "supply_setpoint")})),
     "sensor/some": (frozenset({("inlet", "temperature")}), frozenset()),
 }
+
+
+class _Known:
+    """Drivers that take any address but those of the web."""
+
+    offers = OFFERS
+
+    def device_fault(self, device: DeviceConfig) -> tuple[str, str] | None:
+        return ("address", "is no address") if device.address.startswith("http") else None
+
+    def broker_fault(self, url: str, prefix: str) -> tuple[str, str] | None:
+        return None if url.startswith("mqtt") else ("broker", "is no broker")
+
+
+KNOWN: Known = _Known()
 
 GOOD = """facility: 1
 site: {name: Row, timezone: Europe/Berlin}
@@ -48,7 +64,7 @@ host: {fed_by: [row-a, row-b]}
 
 
 def faults(text: str) -> list[tuple[str, str]]:
-    return [(p.path, p.problem) for p in check(load_text(text), OFFERS)]
+    return [(p.path, p.problem) for p in check(load_text(text), KNOWN)]
 
 
 def test_a_sound_file_has_no_fault() -> None:
@@ -88,7 +104,7 @@ def test_faults_of_shape_and_of_meaning_are_listed_together(tmp_path: Path) -> N
     file = tmp_path / "row.yaml"
     text = GOOD.replace("name: Row", "name: Row, nmae: x").replace("b: row-b}", "b: row-c}", 1)
     file.write_text(text, "utf-8")
-    loaded, problems = examine(str(file), OFFERS)
+    loaded, problems = examine(str(file), KNOWN)
     assert loaded is None
     assert {p.path for p in problems} >= {"site.nmae", "power.racks.r1.feeds.b"}
     assert all(p.line > 0 and p.column > 0 for p in problems)
@@ -97,7 +113,7 @@ def test_faults_of_shape_and_of_meaning_are_listed_together(tmp_path: Path) -> N
 def test_what_a_faulty_part_hides_is_not_blamed_on_others(tmp_path: Path) -> None:
     file = tmp_path / "row.yaml"
     file.write_text(GOOD.replace("r1: {feeds", "r1: {feds", 1), "utf-8")
-    _, problems = examine(str(file), OFFERS)
+    _, problems = examine(str(file), KNOWN)
     assert {p.path for p in problems} == {"power.racks.r1.feds", "power.racks.r1.feeds"}
 
 
@@ -114,3 +130,42 @@ def test_a_file_without_devices_is_a_study() -> None:
 def test_serving_needs_devices_and_meters() -> None:
     only_one = GOOD.replace("meter-[a,b]", "meter-[a]")
     assert any("no device measures" in problem for _, problem in faults(only_one))
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "path"),
+    [
+        ("loop: loop-1}", "rack: r1, feed: c}", "devices.cdu.measures.feed"),
+        ("loop: loop-1}", "loop: loop-1, feed: a}", "devices.cdu.measures.feed"),
+        ("heat_capacity: 60 kW", "heat_capacity: 0 kW", "cooling.loops.loop-1.heat_capacity"),
+        ("racks: {r1: 90 %}", "racks: {r1: 101 %}", "cooling.loops.loop-1.racks.r1"),
+        ("min_cap: 200 W, max_cap: 700 W", "min_cap: 0 W, max_cap: 0 W", "nodes.n1.max_cap"),
+        ("host:", "agents: {broker: 'http://x'}\nhost:", "agents.broker"),
+        ("host:", "agents: {auth: nobody}\nhost:", "agents.auth"),
+        ("host:", "store: {url: 'postgresql://h/d', auth: nobody}\nhost:", "store.auth"),
+        ("host:", "store: {url: 'postgresql://[h/d'}\nhost:", "store.url"),
+        (
+            "host:",
+            "alerts: {webhooks: {w: {url: 'http://[h', secret: {env: X}}}}\nhost:",
+            "alerts.webhooks.w.url",
+        ),
+    ],
+)
+def test_what_would_end_the_service_at_its_start_is_a_fault_of_the_file(
+    old: str, new: str, path: str
+) -> None:
+    assert old in GOOD
+    assert [p for p, _ in faults(GOOD.replace(old, new, 1))] == [path]
+
+
+def test_a_simulation_stands_in_for_what_a_file_leaves_out_but_not_for_what_it_says_wrongly(
+    tmp_path: Path,
+) -> None:
+    file = tmp_path / "f.yaml"
+    left_out = GOOD.replace("meter-[a,b]", "meter-[a]").replace("sensors: [inlet]", "sensors: []")
+    file.write_text(left_out.replace("host:", "#").replace("cdus: {cdu:", "cdus: {other:"), "utf-8")
+    assert examine(str(file), KNOWN, simulated=True)[1] == []
+    assert len(examine(str(file), KNOWN)[1]) == 4
+    file.write_text(GOOD.replace("pdu/some", "pdu/none"), "utf-8")
+    found = [p.problem for p in examine(str(file), KNOWN, simulated=True)[1]]
+    assert found == ["no profile 'pdu/none'"]

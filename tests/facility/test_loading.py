@@ -140,3 +140,34 @@ def test_no_damaged_character_crashes_the_loader(place: int, character: str) -> 
         load_text(GOOD[:place] + character + GOOD[place + 1 :])
     except ConfigError as error:
         assert error.problems  # noqa: PT017 - either outcome is fine, a silent one is not
+
+
+@pytest.mark.parametrize(
+    ("section", "words"),
+    [
+        ("control: {period: 0 s}", "at least 100 ms"),
+        ("controllers: {allocation: {period: 1e-9 s}}", "at least 100 ms"),
+        ("agents: {lease: 0 s}", "at least 1 s"),
+        ("store: {keep_raw: 1e300 d}", "more than any site has"),
+        ("alerts: {inlet_warning: 1e30 degC}", "more than any site has"),
+    ],
+)
+def test_a_number_that_would_stall_or_overflow_the_service_is_refused(
+    section: str, words: str
+) -> None:
+    (fault,) = faults(f"{GOOD}{section}\n")
+    assert words in fault[3]
+
+
+@pytest.mark.parametrize("watts", ["1e300 kW", "1e300 kVA"])
+def test_a_rating_beyond_the_largest_site_is_refused(watts: str) -> None:
+    text = GOOD.replace("grid: {kind: source}", f"grid: {{kind: source, rating: {watts}}}")
+    assert text != GOOD
+    (fault,) = faults(text)
+    assert "more than any site has" in fault[3]
+
+
+def test_a_reference_of_thousands_of_digits_is_text_and_no_crash() -> None:
+    text = GOOD.replace('rack: "r{1}"', 'rack: "r{' + "9" * 5000 + '}"')
+    assert text != GOOD
+    assert "string should have at most 64 characters" in faults(text)[0][3]

@@ -1,0 +1,56 @@
+"""What the drivers know of a facility file's devices and broker, for `wattkeeper check`.
+
+The very code that makes a device at the start says here whether it could.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from drivers.bus import is_pattern, is_topic, split_url
+from drivers.catalog import offers, profiles
+from drivers.profile.binding import bind
+from drivers.transport import parse_address
+from facility.checking import Offers
+from facility.config import DeviceConfig
+
+LONGEST_PREFIX = 1000
+
+
+@dataclass(frozen=True)
+class DriverKnowledge:
+    """Answers to `facility.checking.Known`."""
+
+    offers: Offers
+
+    @classmethod
+    def shipped(cls) -> DriverKnowledge:
+        """Of the profiles that ship with Wattkeeper."""
+        return cls(offers())
+
+    def device_fault(self, device: DeviceConfig) -> tuple[str, str] | None:
+        """The key of a device's entry that no device can be made of, and why; None if one can."""
+        profile = profiles()[device.profile]
+        try:
+            address = parse_address(device.address)
+        except ValueError as error:
+            return "address", str(error)
+        if address.scheme != profile.protocol:
+            return "address", f"{device.address!r}: {device.profile} speaks {profile.protocol}"
+        if address.scheme == "mqtt" and not is_topic(address.topic):
+            return "address", f"{device.address!r}: an MQTT topic without + and # is due"
+        try:
+            bind(profile, "x", device.parameters, period_s=device.period)
+        except ValueError as error:
+            return "parameters", str(error)
+        return None
+
+    def broker_fault(self, url: str, prefix: str) -> tuple[str, str] | None:
+        """The key of `agents` that is wrong, and why; None when both can be used."""
+        try:
+            split_url(url)
+        except ValueError as error:
+            return "broker", str(error)
+        if not is_topic(prefix) or not is_pattern(prefix) or len(prefix) > LONGEST_PREFIX:
+            return "topic_prefix", f"{prefix[:60]!r} is no MQTT topic"
+        return None

@@ -1,0 +1,63 @@
+"""What no device can be made of is said before anything starts, by the code that would make it."""
+
+from __future__ import annotations
+
+import pytest
+
+from drivers.catalog import build_device
+from drivers.known import DriverKnowledge
+from facility.clock import SystemClock
+from facility.config import DeviceConfig
+
+KNOWN = DriverKnowledge.shipped()
+
+
+@pytest.mark.parametrize(
+    ("profile", "address", "parameters", "key"),
+    [
+        ("pdu/apc-rpdu2", "snmp://h:161", {}, None),
+        ("cdu/wattkeeper-sim", "modbus://h/255", {}, None),
+        ("sensor/json-mqtt", "mqtt:hall/r1", {}, None),
+        ("cdu/wattkeeper-sim", "modbus://h:502/256", {}, "address"),
+        ("cdu/wattkeeper-sim", "modbus://h:502/x", {}, "address"),
+        ("cdu/wattkeeper-sim", "snmp://h", {}, "address"),
+        ("pdu/apc-rpdu2", "snmp://h:99999", {}, "address"),
+        ("pdu/apc-rpdu2", "snmp://", {}, "address"),
+        ("pdu/apc-rpdu2", "snmp://[::1", {}, "address"),
+        ("pdu/apc-rpdu2", "mqtt:x", {}, "address"),
+        ("pdu/apc-rpdu2", "", {}, "address"),
+        ("sensor/json-mqtt", "mqtt:", {}, "address"),
+        ("sensor/json-mqtt", "mqtt:hall/#", {}, "address"),
+        ("sensor/json-mqtt", "mqtt:\0", {}, "address"),
+        ("pdu/apc-rpdu2", "snmp://h", {"nonsense": "1"}, "parameters"),
+        ("pdu/apc-rpdu2", "snmp://h", {"nonsense": "9" * 5000}, "parameters"),
+    ],
+)
+def test_an_entry_that_no_device_can_be_made_of_names_its_wrong_key(
+    profile: str, address: str, parameters: dict[str, str], key: str | None
+) -> None:
+    entry = DeviceConfig(profile=profile, address=address, parameters=parameters)
+    fault = KNOWN.device_fault(entry)
+    assert (None if fault is None else fault[0]) == key
+    if key is not None and not address.startswith("mqtt"):
+        with pytest.raises(ValueError, match=r"."):
+            build_device(entry, "d", address, {}, SystemClock())
+
+
+@pytest.mark.parametrize(
+    ("url", "prefix", "key"),
+    [
+        ("mqtt://h", "wattkeeper", None),
+        ("mqtts://h:8883", "site/one", None),
+        ("http://h", "wattkeeper", "broker"),
+        ("mqtt://user:word@h", "wattkeeper", "broker"),
+        ("mqtt://h:99999", "wattkeeper", "broker"),
+        ("mqtt://[h", "wattkeeper", "broker"),
+        ("mqtt://h", "", "topic_prefix"),
+        ("mqtt://h", "#", "topic_prefix"),
+        ("mqtt://h", "a/+/b", "topic_prefix"),
+    ],
+)
+def test_a_broker_that_nobody_can_reach_is_named(url: str, prefix: str, key: str | None) -> None:
+    fault = KNOWN.broker_fault(url, prefix)
+    assert (None if fault is None else fault[0]) == key
