@@ -27,6 +27,7 @@ Fail = Annotated[
     list[str] | None,
     typer.Option("--fail", metavar="ELEMENT", help="Count this element as lost; may be repeated."),
 ]
+Port = Annotated[int, typer.Option(min=0, max=65535, help="Of page and API; 0 takes a free one.")]
 Policy = Literal["efficiency", "throughput"]
 Loads = Annotated[
     str | None, typer.Option("--loads", metavar="LOADS.json", help="Measured or planned loads.")
@@ -39,14 +40,14 @@ def demo(
         str | None, typer.Option("--for", metavar="TIME", help="Stop after this long, e.g. 120s.")
     ] = None,
     scenario: Annotated[str, typer.Option(help="What happens to the plant.")] = "steady",
-    seed: Annotated[int, typer.Option(help="Of the plant's chance.")] = 1,
+    seed: Annotated[int, typer.Option(min=0, help="Of the plant's chance.")] = 1,
     config: Annotated[
         str | None, typer.Option("--config", metavar="FILE", help="Simulate this facility.")
     ] = None,
     record: Annotated[
         str | None, typer.Option("--record", metavar="FILE", help="Record for `replay`.")
     ] = None,
-    port: Annotated[int, typer.Option(help="Of page and API; 0 takes a free one.")] = 8080,
+    port: Port = 8080,
     broker: Annotated[
         str | None,
         typer.Option(metavar="URL", help="Use this MQTT broker (mqtt://host:port), not our own."),
@@ -63,7 +64,7 @@ def demo(
 def serve(
     config: Config,
     host: Annotated[str, typer.Option(help="Address that page and API listen on.")] = "127.0.0.1",
-    port: Annotated[int, typer.Option(help="Of page and API; 0 takes a free one.")] = 8080,
+    port: Port = 8080,
     state: Annotated[
         str, typer.Option(metavar="DIR", help="Where the journal's spill file and locks live.")
     ] = ".",

@@ -181,10 +181,17 @@ class Recording:
         raise ValueError(f"no such line: {kind!r}")
 
 
+#: characters of a line at most: a million points take a fifth of it
+MAX_LINE: Final = 64 * 1024 * 1024
+
+
 def _lines(path: Path) -> Iterator[Mapping[str, Any]]:
     with _open(path, "r") as file:
-        for number, line in enumerate(file, start=1):
+        lines = iter(lambda: file.readline(MAX_LINE), "")
+        for number, line in enumerate(lines, start=1):
             if not line.endswith("\n"):
+                if len(line) == MAX_LINE:
+                    raise RecordingError(f"{path}:{number}: a line longer than {MAX_LINE}")
                 return
             try:
                 document = json.loads(line)

@@ -38,7 +38,7 @@ def _listed(numbers: dict[str, int], last: str) -> list[str]:
 def _say(work: Callable[[], list[str]]) -> int:
     try:
         lines = work()
-    except StoreError as error:
+    except (StoreError, OSError) as error:
         typer.echo(str(error), err=True)
         return 1
     for line in lines:
@@ -49,7 +49,7 @@ def _say(work: Callable[[], list[str]]) -> int:
 def _differences(work: Callable[[], list[str]]) -> int:
     try:
         found = work()
-    except StoreError as error:
+    except (StoreError, OSError) as error:
         typer.echo(str(error), err=True)
         return 1
     for line in found:

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import json as jsonlib
+import socket
 from pathlib import Path
 
 import typer
 
 import facility
+from api.commands.refusing import refuse, refuse_words
 from api.demo.children import ChildDied
 from api.demo.report import sentences
 from api.demo.running import DemoOptions, run_demo
+from drivers.bus import split_url
+from drivers.known import DriverKnowledge
 from drivers.sim.scenarios import names as scenario_names
 from facility.checking import examine
 from facility.units import QuantityError, parse_quantity
@@ -46,19 +50,39 @@ def run(
         typer.echo(f"--scenario: no {scenario!r}; one of {', '.join(known)}", err=True)
         return 2
     file = config or str(Path(facility.__file__).with_name("demo.yaml"))
-    loaded, problems = examine(file)
+    loaded, problems = examine(file, DriverKnowledge.shipped(), simulated=True)
     if loaded is None:
-        for problem in problems:
-            typer.echo(str(problem), err=True)
-        return 1
+        return refuse(problems, json=json)
+    words = _unusable(port, record, broker)
+    if words is not None:
+        return refuse_words(f"wattkeeper demo: {words}", json=json)
     options = DemoOptions(file, scenario, seed, seconds, port, record, broker)
     try:
         report = asyncio.run(run_demo(options))
     except ChildDied as error:
-        typer.echo(f"wattkeeper demo: {error}", err=True)
-        return 70
+        return refuse_words(f"wattkeeper demo: {error}", json=json, code=70)
     if json:
         typer.echo(jsonlib.dumps(report, allow_nan=False))
     else:
         typer.echo("\n".join(sentences(report)))
     return 0
+
+
+def _unusable(port: int, record: str | None, broker: str | None) -> str | None:
+    """What the demo could not use, said before anything starts; None when all is well."""
+    try:
+        with socket.socket() as listener:
+            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            listener.bind(("127.0.0.1", port))
+    except OSError as error:
+        return f"port {port}: {error.strerror or error}; --port 0 takes a free one"
+    if record is not None and not Path(record).absolute().parent.is_dir():
+        return f"--record {record}: there is no such folder"
+    if record is not None and Path(record).is_dir():
+        return f"--record {record}: is a folder"
+    if broker is not None:
+        try:
+            split_url(broker)
+        except ValueError as error:
+            return f"--broker: {error}"
+    return None

@@ -13,6 +13,7 @@ import numpy as np
 from facility.errors import ConfigError, Problem
 from facility.points import FloatArray
 from facility.topology import Topology, phase_faults, phase_row, split_faults, suggestion
+from facility.yamltree import read_text
 
 
 @dataclass(frozen=True)
@@ -76,14 +77,14 @@ def _document(path: str) -> Any:
         raise ConfigError([Problem(path, 0, 0, "", f"{text} is no number of watts or shares")])
 
     try:
-        with open(path, encoding="utf-8") as file:
-            return json.load(file, object_pairs_hook=pairs, parse_constant=constant)
-    except OSError as error:
-        raise ConfigError([Problem(path, 0, 0, "", error.strerror or str(error))]) from None
-    except UnicodeDecodeError:
-        raise ConfigError([Problem(path, 0, 0, "", "not UTF-8 text")]) from None
+        text, _ = read_text(path)
+        return json.loads(
+            text.removeprefix("\ufeff"), object_pairs_hook=pairs, parse_constant=constant
+        )
     except json.JSONDecodeError as error:
         raise ConfigError([Problem(path, error.lineno, error.colno, "", error.msg)]) from None
+    except ValueError:
+        raise ConfigError([Problem(path, 0, 0, "", "a number has too many digits")]) from None
     except RecursionError:
         raise ConfigError([Problem(path, 0, 0, "", "nested too deeply")]) from None
 
@@ -109,7 +110,9 @@ def _entry(
     if watts is not None:
         number = _number(watts)
         if number is None or number < 0.0:
-            faults.append((f"{where}.load_w", f"{watts!r} is no number of at least 0 W", None))
+            faults.append(
+                (f"{where}.load_w", f"{watts!r} is no number of at least 0 W and below 1e15", None)
+            )
         else:
             load_w[name] = number
     columns = {

@@ -13,6 +13,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from api.commands.refusing import refuse_words
 from drivers.capture import Capture, place_name, reading_name, shown_answer, shown_reading
 from drivers.catalog import build_transport, match_profile, profiles
 from drivers.checks import CheckResult, run_checks
@@ -88,8 +89,9 @@ def poll(
     try:
         return asyncio.run(_poll(chosen, target, address, secret, once or json, record, json))
     except Unanswered as error:
-        print(f"wattkeeper poll: {error}", file=sys.stderr)  # noqa: T201
-        return 1
+        return refuse_words(f"wattkeeper poll: {error}", json=json)
+    except OSError as error:
+        return refuse_words(f"wattkeeper poll: {error}", json=json)
     except KeyboardInterrupt:
         return 0
 

@@ -9,6 +9,8 @@ from urllib.parse import quote
 import httpx2
 import typer
 
+from api.commands.refusing import refuse_words
+
 KEY_VARIABLE = "WATTKEEPER_API_KEY"
 
 
@@ -27,11 +29,11 @@ def run(scope: str, url: str, reason: str, *, json: bool) -> int:
             timeout=10.0,
         )
         body = answer.json()
-    except (httpx2.HTTPError, ValueError) as error:
-        typer.echo(f"{url} does not answer: {error}", err=True)
-        return 1
+    except (httpx2.HTTPError, httpx2.InvalidURL, ValueError) as error:
+        return refuse_words(f"{url} does not answer: {error}", json=json)
+    if not isinstance(body, dict):
+        return refuse_words(f"{url} is no Wattkeeper: it answers {str(body)[:80]}", json=json)
     if answer.status_code >= 400:
-        typer.echo(str(body.get("detail") or body.get("title") or body), err=True)
-        return 1
+        return refuse_words(str(body.get("detail") or body.get("title") or body), json=json)
     typer.echo(jsonlib.dumps(body) if json else str(body.get("text", body)))
     return 0

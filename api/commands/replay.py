@@ -7,6 +7,7 @@ from pathlib import Path
 
 import typer
 
+from api.commands.refusing import refuse_words
 from controllers.replaying import ReplayReport, replay, to_text
 from facility.completing import complete_for_simulation
 from facility.config import Facility
@@ -22,8 +23,8 @@ def run(file: str, with_: str | None, *, json: bool) -> int:
         override = None if with_ is None else Path(with_).read_text("utf-8")
         report = replay(recording, loader(recording), override)
     except (RecordingError, ConfigError, OSError, UnicodeDecodeError) as error:
-        typer.echo(str(error), err=True)
-        return 1
+        words = f"{file}: not UTF-8 text" if isinstance(error, UnicodeDecodeError) else str(error)
+        return refuse_words(words, json=json)
     typer.echo(to_text(report) if json else sentence(report))
     return 0 if report.same else 1
 

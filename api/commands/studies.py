@@ -10,6 +10,7 @@ import numpy as np
 import typer
 
 from api.commands.loads_file import StatedLoads, read_loads
+from api.commands.refusing import refuse
 from api.commands.tables import allocation_text, headroom_text
 from controllers.allocation import Plan, Problem, heat_rows, solve
 from controllers.headroom import Headroom, study
@@ -24,7 +25,7 @@ NO, USAGE = 1, 2
 
 def headroom(path: str, loads_path: str | None, fail: Sequence[str], json: bool) -> int:
     """N+1 of a file; 0 when no headroom is negative, 1 when one is or the file is wrong."""
-    read = _read(path, loads_path, fail)
+    read = _read(path, loads_path, fail, json=json)
     if isinstance(read, int):
         return read
     _, topology, loads = read
@@ -44,7 +45,7 @@ def allocate(
     json: bool,
 ) -> int:
     """Caps for a file; 0 when a plan fits, 1 when none does or the file is wrong."""
-    read = _read(path, loads_path, fail)
+    read = _read(path, loads_path, fail, json=json)
     if isinstance(read, int):
         return read
     facility, topology, loads = read
@@ -90,13 +91,11 @@ def allocation_json(plan: Plan, answer: Headroom, seconds: float) -> dict[str, A
 
 
 def _read(
-    path: str, loads_path: str | None, fail: Sequence[str]
+    path: str, loads_path: str | None, fail: Sequence[str], *, json: bool
 ) -> tuple[Facility, Topology, StatedLoads] | int:
     loaded, problems = examine(path)
     if loaded is None:
-        for problem in problems:
-            typer.echo(str(problem), err=True)
-        return NO
+        return refuse(problems, json=json)
     topology = Topology.of(loaded.facility.power)
     strange = [name for name in fail if name not in topology.element_index]
     for name in strange:
@@ -108,9 +107,7 @@ def _read(
     try:
         return loaded.facility, topology, read_loads(loads_path, topology)
     except ConfigError as error:
-        for problem in error.problems:
-            typer.echo(str(problem), err=True)
-        return NO
+        return refuse(error.problems, json=json)
 
 
 def _phases(loads: StatedLoads) -> Any:
