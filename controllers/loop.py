@@ -307,13 +307,13 @@ class ControlLoop:
         return lowerings
 
     async def _write(self, commands: Sequence[Command]) -> None:
-        """Send lowerings, then raises once each lowering has been answered and holds."""
+        """Send lowerings, then raises if each lowering has been answered and was taken."""
         lower = [c for c in commands if not c.raises]
         upper = [c for c in commands if c.raises]
         held = True
         if lower:
             answered = await self._send(lower)
-            held = all(a.outcome is not Outcome.UNANSWERED for a in answered)
+            held = all(a.outcome in (Outcome.APPLIED, Outcome.CLAMPED) for a in answered)
         if upper and held:
             await self._send(upper)
 

@@ -133,6 +133,24 @@ def test_no_write_leaves_before_its_intent_is_committed_and_acks_follow() -> Non
     assert answered == {c.sequence for _, c in world.sent}
 
 
+def test_a_refused_lowering_keeps_the_raises_beside_it_back() -> None:
+    world = World()
+    world.toy.refuse.add("r01-n1")
+    control = world.control()
+    low, high = (PointId(node, "total", "power_cap") for node in ("r01-n1", "r02-n1"))
+    lowering = Command(low, 250.0, 1, 3, EPOCH_MS, 2.0, "test")
+    raising = Command(high, 400.0, 2, 3, EPOCH_MS, 2.0, "test", raises=True)
+
+    async def main() -> None:
+        await control._write([lowering, raising])
+        assert [c.point for _, c in world.sent] == [low]
+        world.toy.refuse.clear()
+        await control._write([lowering, raising])
+        assert [c.point for _, c in world.sent] == [low, low, high]
+
+    world.run(main)
+
+
 def test_sequences_only_rise() -> None:
     world = World(cap_w=300.0)
     control = world.control(sequence_base=1000)
