@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import AsyncIterator
 from typing import Final
 
 from fastapi import APIRouter, Depends
 from fastapi.sse import EventSourceResponse, ServerSentEvent
 
-from api.hall import Hall
+from api.hall import Hall, Refused
 from api.picture import fact, finite, number, sentence
 from api.problems import Problem
 from api.routes.deps import HallDep, needs, problems
@@ -22,7 +23,10 @@ STREAM_S: Final = 900.0
 
 
 def room(hall: HallDep) -> None:
-    """Refuse a stream too many before the answer begins."""
+    """Refuse a stream too many before the answer begins.
+
+    Of those that come at once, the ones that find the last place taken meanwhile just end.
+    """
     if not hall.feed.has_room:
         raise Problem("unavailable", "too many streams are open already")
 
@@ -57,7 +61,7 @@ async def events(hall: HallDep) -> AsyncIterator[ServerSentEvent]:
     stands in /decisions and /alarms/history. A stream ends after 15 min: connect again. A comment
     every 15 s keeps the connection open.
     """
-    with hall.feed.listen() as listener:
+    with contextlib.suppress(Refused), hall.feed.listen() as listener:
         lost = 0
         latest = hall.decision()
         if latest is not None:

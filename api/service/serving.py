@@ -21,6 +21,7 @@ import uvicorn
 from api.app import ApiSettings, create_app
 from api.hall import Hall
 from api.service.account import write_account
+from api.service.door import Door
 from api.service.overlay import Overlay
 from api.service.running import Running
 from api.service.secrets import find
@@ -211,6 +212,7 @@ def _server(hall: Hall, settings: ApiSettings) -> uvicorn.Server:
     app = create_app(hall, settings)
     config = uvicorn.Config(
         app,
+        http=Door,
         log_config=None,
         access_log=False,
         lifespan="off",
