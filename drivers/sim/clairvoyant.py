@@ -10,7 +10,6 @@ the plant and nothing with the controllers.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -78,7 +77,7 @@ class _Choice:
 
 
 class Clairvoyant:
-    """Solves moments; remembers those it has solved."""
+    """Solves moments as they come and remembers their sums."""
 
     def __init__(self, hall: Hall) -> None:
         self._hall = hall
@@ -90,7 +89,9 @@ class Clairvoyant:
         part = np.linspace(0.0, 1.0, _GRID)
         #: float64[N, K]: caps to choose from.
         self._caps: FloatArray = low[:, None] + (high - low)[:, None] * part[None, :]
-        self._solved: dict[int, _Choice] = {}
+        self._solved = 0
+        self._tokens_per_s = 0.0
+        self._watts = 0.0
         loops = facility.cooling.loops.values()
         self._sizes = [LoopSize.of(loop, hall.data.loop) for loop in loops]
         self._ratio = 0.2
@@ -98,16 +99,17 @@ class Clairvoyant:
         self._dew_guard_k = settings.dew_margin + settings.sensor_uncertainty + settings.undershoot
         self._hot_guard_k = settings.margin
 
-    def tokens_per_joule(self, moments: Sequence[Moment]) -> float | None:
-        """Over all moments: sum of tokens over sum of joules; None without any."""
-        choices = [self._choice(i, moment) for i, moment in enumerate(moments)]
-        watts = sum(c.watts for c in choices)
-        return sum(c.tokens_per_s for c in choices) / watts if watts > 0.0 else None
+    def look(self, moment: Moment) -> None:
+        """Solve one moment and count it; a few hundred at once would stop the plant's servers."""
+        choice = self._solve(moment)
+        self._solved += 1
+        self._tokens_per_s += choice.tokens_per_s
+        self._watts += choice.watts
 
-    def _choice(self, index: int, moment: Moment) -> _Choice:
-        if index not in self._solved:
-            self._solved[index] = self._solve(moment)
-        return self._solved[index]
+    @property
+    def tokens_per_joule(self) -> float | None:
+        """Over all moments: sum of tokens over sum of joules; None without any."""
+        return self._tokens_per_s / self._watts if self._watts > 0.0 else None
 
     def _solve(self, moment: Moment) -> _Choice:
         weights, limits = self._limits(moment)

@@ -96,7 +96,6 @@ class World:
         self._clairvoyant = Clairvoyant(hall)
         self._excluded_s = excluded
         self._every = round(max(5.0, counted / 200.0) / STEP_S)
-        self._moments: list[Moment] = []
         self._sky = self._outside(0.0)
         self._settle()
 
@@ -185,7 +184,7 @@ class World:
                 account.observe(STEP_S)
         self._steps += 1
         if counting and self.seconds > self._excluded_s and self._steps % self._every == 0:
-            self._moments.append(Moment.of(self.plant.truth))
+            self._clairvoyant.look(Moment.of(self.plant.truth))
 
     def take_events(self) -> list[Event]:
         """What happened to programs since the last call."""
@@ -195,7 +194,7 @@ class World:
     def of_clairvoyant(self) -> float | None:
         """Our tokens per joule of racks and cooling over the clairvoyant's."""
         ours = self._accounts[0].per_joule_with_cooling
-        best = self._clairvoyant.tokens_per_joule(self._moments)
+        best = self._clairvoyant.tokens_per_joule
         return None if ours is None or best is None else ratio(ours, best)
 
     def truth(self) -> dict[str, Any]:

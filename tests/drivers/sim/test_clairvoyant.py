@@ -34,9 +34,10 @@ def holds_n_plus_1(plant: Plant) -> bool:
 
 
 def best_of(here: World, moment: Moment) -> float:
-    best = Clairvoyant(here.twin.hall).tokens_per_joule([moment])
-    assert best is not None
-    return best
+    seer = Clairvoyant(here.twin.hall)
+    seer.look(moment)
+    assert seer.tokens_per_joule is not None
+    return seer.tokens_per_joule
 
 
 def test_nothing_that_keeps_the_limits_beats_the_clairvoyant_by_more_than_its_grid() -> None:
@@ -92,7 +93,7 @@ def test_hot_weather_makes_the_best_worse() -> None:
 
 def test_no_moments_no_answer() -> None:
     here = world("steady")
-    assert Clairvoyant(here.twin.hall).tokens_per_joule([]) is None
+    assert Clairvoyant(here.twin.hall).tokens_per_joule is None
 
 
 def test_of_clairvoyant_punishes_waste() -> None:
