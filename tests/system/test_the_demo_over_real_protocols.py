@@ -10,7 +10,9 @@ from typing import Any
 
 import pytest
 
-from tests.scenarios.test_every_scenario_is_survived import RAMP_W_PER_MIN
+from drivers.sim import scenarios
+from tests.scenarios.runs import FAULTY
+from tests.scenarios.test_every_scenario_is_survived import RAMP_W_PER_MIN, THROTTLES, TRIPS
 
 pytestmark = [pytest.mark.system, pytest.mark.slow]
 
@@ -39,7 +41,8 @@ def judge(report: dict[str, Any]) -> None:
     assert report["cooling"]["below_dew_point_s"] == 0.0
     assert report["cooling"]["thermal_throttle_s"] == 0.0
     assert report["devices"]["good"] == report["devices"]["total"] > 80
-    assert report["webhooks"]["delivered"] >= 1
+    if report["scenario"] in FAULTY:
+        assert report["webhooks"]["delivered"] >= 1
     assert report["webhooks"]["failed"] == 0
     assert report["tokens"]["of_clairvoyant"] >= 0.95
     assert report["samples_stored"] > 20_000
@@ -77,17 +80,11 @@ def test_a_killed_controller_moves_no_cap(root: Path) -> None:
 @pytest.mark.soak
 @pytest.mark.timeout(400)
 @pytest.mark.parametrize("seed", [1, 2, 3, 4, 5])
-@pytest.mark.parametrize(
-    "scenario",
-    [
-        *("feed-loss", "ups-loss", "pump-loss", "meter-loss"),
-        *("hot-day", "controller-loss", "broker-loss", "leak"),
-    ],
-)
+@pytest.mark.parametrize("scenario", scenarios.names())
 def test_every_scenario_and_seed(root: Path, scenario: str, seed: int) -> None:
     report, _ = run_demo(root, "--scenario", scenario, "--seed", str(seed), seconds=120)
     judge(report)
-    if scenario == "feed-loss":
-        assert report["uncontrolled"]["tripped"]
-    if scenario in ("pump-loss", "hot-day"):
-        assert report["uncontrolled"]["thermal_throttle_s"] > 0.0
+    if scenario in ("controller-loss", "broker-loss"):
+        assert report["power"]["largest_step_w"] < RAMP_W_PER_MIN / 60.0
+    assert bool(report["uncontrolled"]["tripped"]) == (scenario in TRIPS)
+    assert (report["uncontrolled"]["thermal_throttle_s"] > 0.0) == (scenario in THROTTLES)
