@@ -31,6 +31,8 @@ GRACE_S: Final = 5.0
 #: waits after a fault of our own in a reader, seconds
 FIRST_RESTART_S: Final = 1.0
 LONGEST_RESTART_S: Final = 60.0
+#: a reader that still runs this long after it was cancelled is cancelled again, seconds
+CANCEL_AGAIN_S: Final = 0.5
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,12 +114,15 @@ class Collector:
 
     async def run(self) -> None:
         """Read until cancelled; closes every device on the way out."""
+        readers = [
+            asyncio.create_task(self._keep(watch, layout))
+            for watch in self._watches
+            for layout in watch.device.layouts
+        ]
         try:
-            async with asyncio.TaskGroup() as group:
-                for watch in self._watches:
-                    for layout in watch.device.layouts:
-                        group.create_task(self._keep(watch, layout))
+            await asyncio.gather(*readers)
         finally:
+            await _end(readers)
             for watch in self._watches:
                 await watch.device.close()
 
@@ -185,6 +190,15 @@ class Collector:
         elif watch.reported and health.state in ("good", "slow"):
             watch.reported = False
             log.info("device back", device=device.id)
+
+
+async def _end(tasks: Sequence[asyncio.Task[None]]) -> None:
+    """Cancel tasks until they have ended: a library's timeout may swallow one cancellation."""
+    pending = {task for task in tasks if not task.done()}
+    while pending:
+        for task in pending:
+            task.cancel()
+        _, pending = await asyncio.wait(pending, timeout=CANCEL_AGAIN_S)
 
 
 def answered(scan: Scan) -> bool:

@@ -204,3 +204,38 @@ def test_a_bug_in_one_reader_stops_no_other() -> None:
     assert set(fast_scans(hall)) == {"b"}
     assert hall.health("a").state == "bad"
     assert len([e for e in logs if e["event"] == "reader failed"]) == 2  # one per poll class
+
+
+def test_a_reader_that_swallows_a_cancellation_ends_all_the_same() -> None:
+    class Deaf(ProfiledDevice):
+        """As if a timeout of its own ended in the same moment as the first cancellation."""
+
+        reading = asyncio.Event()
+        swallowed = 0
+
+        async def read(self, layout: Layout) -> Scan:
+            try:
+                self.reading.set()
+                await asyncio.sleep(0.4)
+            except asyncio.CancelledError:
+                if self.swallowed:
+                    raise
+                self.swallowed += 1
+            return await super().read(layout)
+
+    async def body(clock: LoopClock) -> tuple[int, bool, float]:
+        hall = Hall(clock, ["a", "b"])
+        who = Impersonation(PROFILE, "a", hall.plant)
+        deaf = Deaf(bind(PROFILE, "a"), SimTransport(who, clock, random.Random(3)), clock)
+        both = [deaf, hall.devices[1]]
+        collector = Collector(both, hall.image, hall.sink, clock, random.Random(3))
+        task = asyncio.ensure_future(collector.run())
+        await deaf.reading.wait()
+        task.cancel()
+        began_s = clock.monotonic_s()
+        await asyncio.wait({task}, timeout=30.0)
+        return deaf.swallowed, task.cancelled(), clock.monotonic_s() - began_s
+
+    swallowed, ended, took_s = in_virtual_time(body)
+    assert (swallowed, ended) == (1, True)
+    assert took_s < 2.0
