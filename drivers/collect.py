@@ -26,8 +26,9 @@ OnScan = Callable[[Scan, int], None]
 
 #: a look that fails once may be a lost datagram; this many in a row are a dead device
 DEAD_AFTER: Final = 2
-#: devices that publish need a moment after a start; until then their silence is no news, seconds
-GRACE_S: Final = 5.0
+#: a start takes a moment on every side (links, brokers, agents, our own loop); until then neither
+#: the silence of a device that was never heard nor a slow look is news, seconds
+GRACE_S: Final = 10.0
 #: waits after a fault of our own in a reader, seconds
 FIRST_RESTART_S: Final = 1.0
 LONGEST_RESTART_S: Final = 60.0
@@ -71,11 +72,14 @@ class _Watch:
         self.detail = ""
         self.reported = False
 
+    def is_new(self) -> bool:
+        """Whether it has been watched for no longer than a start takes."""
+        return self.first_look_s is None or self.last_look_s - self.first_look_s < GRACE_S
+
     def health(self) -> DeviceHealth:
         worst = max(self.failures.values(), default=0)
-        watched_s = 0.0 if self.first_look_s is None else self.last_look_s - self.first_look_s
         never_heard = self.last_good_ms is None and worst > 0
-        if not self.failures or (never_heard and watched_s < GRACE_S):
+        if not self.failures or (never_heard and self.is_new()):
             state = "unknown"
         elif worst >= DEAD_AFTER:
             state = "bad"
@@ -181,7 +185,8 @@ class Collector:
             watch.overruns += 1
             if spoke and not watch.late.get(key):
                 watch.detail = f"a look took {took_s:.2f} s of a period of {period_s:g} s"
-                log.warning("device slow", device=device.id, detail=watch.detail)
+                if not watch.is_new():
+                    log.warning("device slow", device=device.id, detail=watch.detail)
         watch.late[key] = late and spoke
         health = watch.health()
         if health.state == "bad" and not watch.reported:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 
@@ -14,7 +14,7 @@ from controllers.allocation import feasible, refusal
 from controllers.arbiter import arbitrate_all
 from controllers.cooling import LoopOutcome, control_loop, remember_setpoint
 from controllers.cycle.deeds import Teller
-from controllers.cycle.gathering import conditions
+from controllers.cycle.gathering import GATHER_S, conditions
 from controllers.cycle.overrides import Admission, cap_overrides, in_force, within_board
 from controllers.cycle.plant import Plant, forget_peaks, paths, present_plant
 from controllers.cycle.plight import short_since
@@ -35,9 +35,6 @@ from facility.commands import (
 )
 from facility.points import FloatArray
 from facility.site import SiteModel
-
-#: How long a controller that starts waits for the first word of every node.
-GATHER_S: Final = 10.0
 
 __all__ = ["CycleInput", "FinishedPlan", "Memory", "PlanRequest", "decide"]
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Final
 
 import numpy as np
 
@@ -20,6 +21,9 @@ from controllers.loads import RackLoads
 from facility.commands import Severity
 from facility.site import SiteModel
 
+#: How long a controller that starts waits for the first word of every node and device.
+GATHER_S: Final = 10.0
+
 
 def conditions(
     site: SiteModel,
@@ -32,10 +36,12 @@ def conditions(
     outcomes: Sequence[LoopOutcome],
     wanted: Wanted,
 ) -> list[Condition]:
-    dead = things_dead(site, plant.losses)
-    out = alarms.device_conditions(site, inputs.snapshot, dead, loads.blind)
     started_s = inputs.now_s if memory.started_s is None else memory.started_s
     running_s = inputs.now_s - started_s
+    out: list[Condition] = []
+    if running_s >= GATHER_S:
+        dead = things_dead(site, plant.losses)
+        out += alarms.device_conditions(site, inputs.snapshot, dead, loads.blind)
     out += alarms.absence_conditions(site, inputs.snapshot, inputs.away_s, running_s)
     out += alarms.power_conditions(
         site,

@@ -10,7 +10,7 @@ from itertools import pairwise
 
 from structlog.testing import capture_logs
 
-from drivers.collect import Collector, DeviceHealth
+from drivers.collect import GRACE_S, Collector, DeviceHealth
 from drivers.device import ProfiledDevice
 from drivers.profile.binding import bind
 from drivers.sim.impersonation import Impersonation
@@ -146,11 +146,31 @@ def test_a_device_that_speaks_up_in_the_first_seconds_is_no_news() -> None:
     assert in_virtual_time(main) == (["unknown", "unknown", "good"], [])
 
 
+def test_a_start_logged_unreachable_and_back_for_every_device() -> None:
+    async def main(clock: LoopClock) -> tuple[list, list]:
+        hall = Hall(clock, [f"d{i}" for i in range(10)] + ["gone"])
+        hall.plant.health.update({f"d{i}": "dead" for i in range(10)}, gone="dead")
+        task = asyncio.ensure_future(hall.collector.run())
+        with capture_logs() as logs:
+            await asyncio.sleep(0.3 * GRACE_S)
+            early = list(logs)
+            hall.plant.health.update({f"d{i}": "ok" for i in range(10)})
+            await asyncio.sleep(6.0 * GRACE_S)
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+        return early, logs
+
+    early, logs = in_virtual_time(main)
+    assert early == []
+    told = {(e["event"], e["device"]) for e in logs}
+    assert told == {("device unreachable", "gone")}
+
+
 def test_garbage_is_no_answer_and_no_number() -> None:
     async def main(clock: LoopClock) -> Hall:
         hall = Hall(clock, ["a"])
         hall.plant.health["a"] = "garbage"
-        await hall.run_for(10.0)
+        await hall.run_for(2.0 * GRACE_S)
         return hall
 
     hall = in_virtual_time(main)

@@ -81,3 +81,19 @@ def test_one_silent_agent_is_told_by_name() -> None:
     h.toy.broken.add(h.site.nodes[0])
     h.run(30)
     assert unfolded(h) == [f"agent_silent:{h.site.nodes[0]}"]
+
+
+def test_a_start_paged_for_a_broker_whose_agents_had_not_spoken_yet() -> None:
+    h = hall_of(small_hall())
+    h.toy.broken |= set(h.site.nodes)
+    h.run(8)
+    h.toy.broken.clear()
+    h.run(20)
+    assert not [key for key in unfolded(h) if key.startswith(("broker", "agent", "device"))]
+
+
+def test_what_is_still_missing_after_the_start_is_told() -> None:
+    h = hall_of(small_hall())
+    h.toy.broken |= RACK_1
+    h.run(20)
+    assert "data_blind:r01" in unfolded(h)
