@@ -28,10 +28,19 @@ Fail = Annotated[
     typer.Option("--fail", metavar="ELEMENT", help="Count this element as lost; may be repeated."),
 ]
 Port = Annotated[int, typer.Option(min=0, max=65535, help="Of page and API; 0 takes a free one.")]
+WARNINGS = 30  # logging.WARNING, without importing logging for --help
 Policy = Literal["efficiency", "throughput"]
 Loads = Annotated[
     str | None, typer.Option("--loads", metavar="LOADS.json", help="Measured or planned loads.")
 ]
+
+
+@app.callback()
+def prepare() -> None:
+    """Power and cooling control for GPU halls."""
+    from api.commands.logs import log_to_stderr
+
+    log_to_stderr(WARNINGS)
 
 
 @app.command()

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import sys
 from pathlib import Path
 
-import structlog
 import typer
 
+from api.commands.logs import log_to_stderr
 from api.service.overlay import read_overlay
 from api.service.secrets import SecretMissing
 from api.service.serving import ServeOptions, serve
@@ -43,20 +42,6 @@ def run(
     except (StoreError, SecretMissing, ValueError, OSError, OverflowError) as error:
         typer.echo(f"wattkeeper serve: {error}", err=True)
         return 1
-
-
-def log_to_stderr() -> None:
-    """One line a message on standard error, times in UTC."""
-    structlog.configure(
-        processors=[
-            structlog.contextvars.merge_contextvars,
-            structlog.processors.add_log_level,
-            structlog.processors.TimeStamper(fmt="iso", utc=True),
-            structlog.processors.format_exc_info,
-            structlog.processors.LogfmtRenderer(key_order=["timestamp", "level", "event"]),
-        ],
-        logger_factory=structlog.PrintLoggerFactory(sys.stderr),
-    )
 
 
 def _loop_factory() -> type[asyncio.AbstractEventLoop]:
