@@ -1,8 +1,10 @@
 """What each load must be taken to draw, live: the law "Load of a rack, live" of control law 1.
 
 P_r = max(5-min metered peak·(1 + ε_m), O_r + Σ_n(O_n + (1 + ε_b)·g_n·u_n/η_psu)) with u_n the cap
-in force. A load without caps counts at its metered peak, unmetered at its nameplate. A meter that
-falls silent never lowers a load: the last peak is held, and caps or nameplate count beside it.
+in force. A load without caps counts at its metered peak, unmetered for 5 min at its nameplate. A
+meter that falls silent never lowers a load: the last peak is held, and caps or nameplate count
+beside it. A feed that is believed dead carries nothing, whatever became of its meter: a load that
+went on on its other feeds is still metered, and the loss itself moves no cap.
 """
 
 from __future__ import annotations
@@ -109,7 +111,11 @@ class RackLoads:
 
 
 def rack_loads(
-    site: SiteModel, snapshot: Snapshot, in_force_w: FloatArray, memory: LoadsMemory
+    site: SiteModel,
+    snapshot: Snapshot,
+    in_force_w: FloatArray,
+    memory: LoadsMemory,
+    dead_feeds: BoolArray | None = None,
 ) -> RackLoads:
     """Loads of this cycle.
 
@@ -118,10 +124,13 @@ def rack_loads(
         snapshot: the present.
         in_force_w: float64[N], cap in force of each node, W per GPU.
         memory: of the cycle before.
+        dead_feeds: bool[F], feeds that are believed to be without supply.
     """
     topology, power = site.topology, site.facility.power
     loads, racks = len(topology.loads), len(topology.racks)
     feed_w = snapshot.usable(site.feed_meter)
+    dead = np.zeros(len(feed_w), dtype=np.bool_) if dead_feeds is None else dead_feeds
+    feed_w = np.where(dead & np.isnan(feed_w), 0.0, feed_w)
     metered = _sum_of_feeds(topology, feed_w)
     known = ~np.isnan(metered)
     sums = memory.sums.take(metered, snapshot.now_s, _settle_s(site), least=True)
@@ -129,12 +138,15 @@ def rack_loads(
     settled = np.where(known, _settled(topology, feed_w, metered, sums, feeds), np.nan)
     peaks = memory.peaks.take(settled, snapshot.now_s, BUCKET_S, least=False)
     held = np.where(known, peaks.greatest(), memory.held_w)
-    split, smooth = _split(site, feed_w, metered, snapshot.now_s, memory)
+    split, smooth = _split(site, feed_w, metered, dead, snapshot.now_s, memory)
     caps_term = caps_term_w(site, in_force_w)
     managed = np.zeros(loads, dtype=np.bool_)
     managed[site.node_rack] = True
     from_meter = np.where(np.isnan(held), 0.0, held * (1.0 + power.meter_accuracy))
-    alone = np.where(known, from_meter, np.maximum(from_meter, topology.nameplate_w))
+    seen = np.bincount(topology.feed_load, np.nan_to_num(feed_w), loads)
+    from_meter = np.fmax(from_meter, seen * (1.0 + power.meter_accuracy) * ~known)
+    lately = ~np.isnan(peaks.greatest())
+    alone = np.where(lately, from_meter, np.maximum(from_meter, topology.nameplate_w))
     load_w = np.where(managed, np.maximum(from_meter, caps_term), alone)
     meter = metered[:racks]
     estimate = np.where(np.isnan(held[:racks]), caps_term[:racks], held[:racks])
@@ -195,11 +207,17 @@ def _settle_s(site: SiteModel) -> float:
 
 
 def _split(
-    site: SiteModel, feed_w: FloatArray, metered: FloatArray, now_s: float, memory: LoadsMemory
+    site: SiteModel,
+    feed_w: FloatArray,
+    metered: FloatArray,
+    dead: BoolArray,
+    now_s: float,
+    memory: LoadsMemory,
 ) -> tuple[FloatArray, FloatArray]:
-    """The split to use and the smoothed one to remember."""
+    """The split to use and the smoothed one to remember; a loss of a feed teaches nothing."""
     topology = site.topology
-    total = metered[topology.feed_load]
+    whole = np.bincount(topology.feed_load, dead, len(metered)) == 0
+    total = np.where(whole, metered, np.nan)[topology.feed_load]
     with np.errstate(invalid="ignore", divide="ignore"):
         share = np.where(total > LEAST_W, np.maximum(feed_w, 0.0) / total, np.nan)
     dt_s = 0.0 if memory.at_s is None else now_s - memory.at_s

@@ -79,7 +79,8 @@ def decide(
         site, snapshot, memory.caps, inputs.acks, memory.meter_bounds_of(site)
     )
     before = forget_peaks(site, memory.loads, cap_memory.lowered_s, now_s)
-    loads = rack_loads(site, snapshot, force.in_force_w, before)
+    dead_feeds = plant.topology.dead_feeds
+    loads = rack_loads(site, snapshot, force.in_force_w, before, dead_feeds)
     headroom = study(plant.topology, loads.load_w, loads.split)
     leases = in_force(inputs.overrides, inputs.now_ms)
     outcomes, loop_memories = _cool(site, memory, inputs, force, loads, leases)

@@ -190,6 +190,15 @@ class Topology:
         return out
 
     @cached_property
+    def dead_feeds(self) -> BoolArray:
+        """bool[F]: feeds without supply in the normal case."""
+        c = self.compiled
+        dead = (c.pair_case[c.feed_pair] == 0) & ~c.feed_alive
+        out = np.zeros(len(self.feeds), dtype=np.bool_)
+        out[c.feed_column[dead]] = True
+        return out
+
+    @cached_property
     def load_needs(self) -> IntArray:
         """int64[L]: how many feeds each load needs."""
         all_loads = (*self.power.racks.values(), *self.power.loads.values())

@@ -214,6 +214,24 @@ def test_the_loss_of_a_feed_is_believed_and_moves_nothing() -> None:
     assert len(h.commands()) == before
 
 
+def test_a_rack_without_nodes_does_not_shed_caps_when_a_lost_feed_takes_its_meter() -> None:
+    rack = "    r03: {feeds: {a: row-a, b: row-b}, rating: 9 kW}\n"
+    text = small_hall().replace("  loads:\n", rack + "  loads:\n", 1)
+    h = Hall(Toy(site_of(text.replace("pdu-r[01-02]-[a,b]", "pdu-r[01-03]-[a,b]")), cap_w=300.0))
+    a, b = (f"pdu-r03-{side}:total:active_power" for side in "ab")
+    h.toy.changes |= {a: 1000.0, b: 1000.0}
+    h.run(60)
+    held, before = caps(h), len(h.commands())
+    assert min(held) > 400.0
+    h.toy.dead_feeds.add("b")
+    h.toy.broken |= {"pdu-r01-b", "pdu-r02-b", "pdu-r03-b"}
+    h.toy.changes |= {a: 2000.0}
+    decision = h.run(400)
+    assert decision.facts["losses"]["lost"]
+    assert len(h.commands()) == before
+    assert caps(h) == held
+
+
 def test_after_a_loss_the_limits_of_what_is_left_are_hard_at_once() -> None:
     h = hall(cap_w=300.0)
     h.run(20)

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from controllers.headroom import study
-from controllers.loads import LoadsMemory, RackLoads, rack_loads
+from controllers.loads import BoolArray, LoadsMemory, RackLoads, rack_loads
 from tests.controllers.toy import Toy, site_of, small_hall
 
 FACTOR = 1.05 / 0.96
@@ -19,16 +19,23 @@ def caps_term(cap_w: float) -> float:
     return 500.0 + 2 * (900.0 + FACTOR * 8 * cap_w)
 
 
+def bare_rack() -> str:
+    """The toy hall and a third rack, metered and without nodes."""
+    rack = "    r03: {feeds: {a: row-a, b: row-b}, rating: 9 kW}\n"
+    text = small_hall().replace("  loads:\n", rack + "  loads:\n", 1)
+    return text.replace("pdu-r[01-02]-[a,b]", "pdu-r[01-03]-[a,b]")
+
+
 class Watch:
-    def __init__(self) -> None:
-        self.site = site_of(small_hall())
+    def __init__(self, text: str | None = None) -> None:
+        self.site = site_of(text or small_hall())
         self.toy = Toy(self.site)
         self.memory = LoadsMemory.empty(self.site)
 
-    def look(self, cap_w: float = 300.0) -> RackLoads:
+    def look(self, cap_w: float = 300.0, dead: BoolArray | None = None) -> RackLoads:
         caps = np.full(len(self.site.nodes), cap_w)
         self.toy.advance()
-        loads = rack_loads(self.site, self.toy.snapshot(), caps, self.memory)
+        loads = rack_loads(self.site, self.toy.snapshot(), caps, self.memory, dead)
         self.memory = loads.memory
         return loads
 
@@ -118,6 +125,43 @@ def test_losing_meters_never_makes_room(broken: set[str], cap_w: float) -> None:
     room = [study(topology, loads.load_w, loads.split).headroom_w for loads in (before, after)]
     rated = np.isfinite(room[0])
     assert np.all(room[1][rated] <= room[0][rated] + 1e-6)
+
+
+def test_a_rack_without_nodes_is_unmetered_only_when_its_peak_is_five_minutes_old() -> None:
+    watch = Watch(bare_rack())
+    rack = watch.site.topology.load_index["r03"]
+    for side in "ab":
+        watch.toy.changes[f"pdu-r03-{side}:total:active_power"] = 1000.0
+    assert watch.look().load_w[rack] == pytest.approx(2040.0)
+    watch.toy.broken.add("pdu-r03-b")
+    watch.toy.changes["pdu-r03-a:total:active_power"] = 2000.0
+    assert watch.look().load_w[rack] == pytest.approx(2040.0)
+    watch.toy.changes["pdu-r03-a:total:active_power"] = 3000.0
+    assert watch.look().load_w[rack] == pytest.approx(3060.0)
+    watch.toy.advance(330.0)
+    assert watch.look().load_w[rack] == 9000.0
+
+
+def test_a_feed_that_is_believed_dead_carries_nothing_and_teaches_no_split() -> None:
+    watch = Watch(bare_rack())
+    topology = watch.site.topology
+    rack, a, b = (
+        topology.load_index["r03"],
+        topology.feed_index["r03", "a"],
+        topology.feed_index["r03", "b"],
+    )
+    for side in "ab":
+        watch.toy.changes[f"pdu-r03-{side}:total:active_power"] = 1000.0
+    watch.look()
+    watch.toy.broken.add("pdu-r03-b")
+    watch.toy.changes["pdu-r03-a:total:active_power"] = 2000.0
+    dead = topology.without(["row-b"]).dead_feeds
+    assert dead[b]
+    assert not dead[a]
+    for _ in range(400):
+        loads = watch.look(dead=dead)
+    assert loads.load_w[rack] == pytest.approx(2040.0)
+    assert loads.memory.split[[a, b]] == pytest.approx([0.5, 0.5])
 
 
 def test_a_switch_whose_side_nobody_measures_loads_both_sides() -> None:
