@@ -247,6 +247,9 @@ def test_a_present_overload_takes_the_lowest_class_down_to_its_least_cap_first()
     assert eased == pytest.approx({"n1": 600.0, "n2": 200.0, "n3": left})
     fits = dict.fromkeys(nodes, 300.0)
     assert relieve(problem, fits) == fits
+    stuck = Problem.of(hall("14 kW"), nodes, policy="throughput", fixed_w={"n3": 600.0})
+    eased = relieve(stuck, caps)
+    assert eased == pytest.approx({"n1": left, "n2": 200.0, "n3": 600.0})
     hopeless = Problem.of(hall("3 kW"), nodes, policy="throughput")
     assert relieve(hopeless, caps) == dict.fromkeys(nodes, 200.0)
 
