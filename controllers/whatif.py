@@ -23,9 +23,9 @@ def what_if(site: SiteModel, memory: Memory, inputs: CycleInput, fail: Sequence[
     """
     declared = site.topology.without(sorted(set(inputs.maintenance)))
     losses, _ = believe(site, declared, inputs.snapshot, memory.losses)
-    topology = site.topology.without(sorted({*inputs.maintenance, *losses.lost, *fail}))
+    present = declared.without(losses.lost)
     force, _ = caps_in_force(
         site, inputs.snapshot, memory.caps, inputs.acks, memory.meter_bounds_of(site)
     )
-    loads = rack_loads(site, inputs.snapshot, force.in_force_w, memory.loads)
-    return study(topology, loads.load_w, loads.split)
+    loads = rack_loads(site, inputs.snapshot, force.in_force_w, memory.loads, present.dead_feeds)
+    return study(present.without(fail), loads.load_w, loads.split)
