@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import signal
 from pathlib import Path
 
 import typer
@@ -14,6 +15,7 @@ from api.service.serving import ServeOptions, serve
 from drivers.known import DriverKnowledge
 from facility.checking import examine
 from facility.errors import ConfigError
+from facility.loading import Loaded
 from facility.store import StoreError
 
 
@@ -38,10 +40,25 @@ def run(
     options = ServeOptions(host, port, Path(state), Path(record) if record else None, taken)
     try:
         with asyncio.Runner(loop_factory=_loop_factory()) as runner:
-            return runner.run(serve(loaded, options))
+            return runner.run(_to_the_end(loaded, options))
     except (StoreError, SecretMissing, ValueError, OSError, OverflowError) as error:
         typer.echo(f"wattkeeper serve: {error}", err=True)
         return 1
+
+
+async def _to_the_end(loaded: Loaded, options: ServeOptions) -> int:
+    """Serve; a second signal, sent while the process already goes, changes nothing.
+
+    A closing event loop gives signals their default meaning back, and an orderly end would read
+    as a kill.
+    """
+    try:
+        return await serve(loaded, options)
+    finally:
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.remove_signal_handler(number)
+            signal.signal(number, signal.SIG_IGN)
 
 
 def _loop_factory() -> type[asyncio.AbstractEventLoop]:
