@@ -24,7 +24,8 @@ from facility.topology import Topology
 
 BoolArray = npt.NDArray[np.bool_]
 
-PEAK_BUCKETS = 10
+#: One more than five minutes hold, as the newest bucket is only begun.
+PEAK_BUCKETS = 11
 BUCKET_S = 30.0
 #: Time constant of a measured split: supplies share slowly, meters are not read at one instant.
 SPLIT_TAU_S = 60.0

@@ -10,10 +10,11 @@ from controllers.blocks import Extremes
 from facility.points import FloatArray
 from facility.site import LoopModel, SiteModel
 
-U_BUCKETS, U_WIDTH_S = 30, 10.0
+# One bucket more than the window holds, as the newest is only begun.
+U_BUCKETS, U_WIDTH_S = 31, 10.0
 CAP_BUCKETS, CAP_WIDTH_S = 6, 10.0
 PEAK_BUCKETS, PEAK_WIDTH_S = 6, 10.0
-FLOW_BUCKETS, FLOW_WIDTH_S = 15, 60.0
+FLOW_BUCKETS, FLOW_WIDTH_S = 16, 60.0
 SAG_BUCKETS, SAG_WIDTH_S = 10, 60.0
 
 
