@@ -90,6 +90,23 @@ def absence_conditions(
     ]
 
 
+def _left(headroom: Headroom) -> str:
+    """What is left after a loss, in a sentence."""
+    over_w = np.nan_to_num(headroom.normal_w - headroom.limit_w, nan=-np.inf)
+    most = int(np.argmax(over_w))
+    if over_w[most] > 0.0:
+        name = headroom.topology.elements[most]
+        return f"{name} is {kilowatts(float(over_w[most]))} over its limit now."
+    short = headroom.negative()
+    if short:
+        element, case, missing_w = short[0]
+        return (
+            f"Nothing is overloaded, but redundancy is lost: {element} lacks "
+            f"{kilowatts(missing_w)} after {case}."
+        )
+    return "Nothing is overloaded, and any further single loss is survivable."
+
+
 def power_conditions(
     site: SiteModel,
     snapshot: Snapshot,
@@ -112,7 +129,7 @@ def power_conditions(
     out: list[Condition] = []
     for element in losses.lost:
         why = losses.because.get(element, "its signs stand")
-        text = f"{element} is lost: {why}. The hall is safe without it; restore it."
+        text = f"{element} is lost: {why}. {_left(headroom)} Restore it."
         out.append(
             Condition("element_lost", element, Severity.CRITICAL, text, page=True, on_delay_s=0.0)
         )
