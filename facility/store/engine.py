@@ -98,6 +98,7 @@ def _engine(url: str | URL, *, reading: bool) -> sa.Engine:
     engine = sa.create_engine(parsed, **options)
     # BEGIN is ours: pysqlite's own would start late and with a read lock.
     begin = "BEGIN" if reading else "BEGIN IMMEDIATE"
+    place = None if reading else _Place(sqlite_file(url))
 
     @event.listens_for(engine, "connect")
     def prepare(dbapi_connection: Any, _record: Any) -> None:
@@ -109,14 +110,54 @@ def _engine(url: str | URL, *, reading: bool) -> sa.Engine:
             cursor.execute("PRAGMA journal_mode=WAL")
             cursor.execute("PRAGMA synchronous=FULL")
             cursor.execute("PRAGMA journal_size_limit=67108864")
+        if place is not None:
+            place.remember()
         cursor.execute("PRAGMA foreign_keys=ON")
         cursor.close()
 
     @event.listens_for(engine, "begin")
     def start(connection: sa.Connection) -> None:
+        if place is not None:
+            place.check()
         connection.exec_driver_sql(begin)
 
     return engine
+
+
+class _Place:
+    """Whether the file that is written to is still the one at its path.
+
+    SQLite writes happily to a file that somebody deleted or moved; all of it would be gone at the
+    next start.
+    """
+
+    def __init__(self, file: Path | None) -> None:
+        self._file = file
+        self._first: tuple[int, int] | None = None
+
+    def _now(self) -> tuple[int, int] | None:
+        if self._file is None:
+            return None
+        try:
+            found = self._file.stat()
+        except OSError:
+            return None
+        return found.st_dev, found.st_ino
+
+    def remember(self) -> None:
+        """The file at the first connection is the one."""
+        if self._first is None:
+            self._first = self._now()
+
+    def check(self) -> None:
+        """Refuse to write elsewhere.
+
+        Raises:
+            OperationalError: the file is gone or another; an outage until it is back.
+        """
+        if self._first is not None and self._now() != self._first:
+            words = f"{self._file} was moved, deleted or replaced; put it back, or restart"
+            raise exc.OperationalError("BEGIN", None, sqlite3.OperationalError(words))
 
 
 def is_outage(error: BaseException) -> bool:

@@ -15,7 +15,7 @@ from sqlalchemy.engine import make_url
 
 from facility.clock import SystemClock
 from facility.points import Scan
-from facility.store import Store, StoreClosed, StoreUnavailable, engine, open_store
+from facility.store import Store, StoreClosed, StoreUnavailable, engine, migrate, open_store
 from facility.store.records import CycleRecord
 from facility.store.rows import scans as scan_rows
 from facility.store.spill import Spill
@@ -377,3 +377,29 @@ def test_reading_connections_cannot_write(store: Store, url: str) -> None:
     with pytest.raises(sa.exc.DBAPIError, match=r"read-?only"), reader.begin() as connection:
         connection.execute(sa.text("DELETE FROM site_meta"))
     reader.dispose()
+
+
+def test_a_database_file_taken_away_while_in_use_is_an_outage_and_not_a_silent_loss(
+    tmp_path: Path, clock: SteppedClock
+) -> None:
+    file, elsewhere = tmp_path / "s.db", tmp_path / "elsewhere.db"
+    url = f"sqlite:///{file}"
+    migrate.upgrade(url)
+    store = open_store(url, clock, hall="hall", spill=tmp_path / "spill.jsonl")
+    try:
+        store.put(at(0))
+        store.flush().result()
+        file.rename(elsewhere)
+        with pytest.raises(StoreUnavailable) as caught:
+            store.journal_intent(decision(1, command())).result()
+        assert caught.value.spilled
+        assert "put it back" in str(store.stats().error)
+        assert not file.exists()
+        elsewhere.rename(file)
+        clock.step(6)
+        store.put(at(1))
+        store.flush().result()
+        assert store.stats().available
+        assert store.counts().result().decisions == 1
+    finally:
+        store.close()
