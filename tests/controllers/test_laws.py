@@ -36,11 +36,12 @@ LOWER = (
     "r01-n1:gpu.0:margin",
     "r01-n2:gpu.3:margin",
     "r02-n1:gpu.7:margin",
+    "cdu-1:loop.secondary:flow",
+    "cdu-2:loop.secondary:flow",
 )
 GONE = (
     *HIGHER,
     *LOWER,
-    "cdu-1:loop.secondary:flow",
     "cdu-2:loop.secondary:supply_temperature",
     "r01-n1:total:power_cap",
     "r02-n1:gpu.2:active_power",
