@@ -11,7 +11,7 @@ from controllers.base import Condition
 from controllers.blocks import above
 from controllers.headroom import Headroom, kilowatts
 from controllers.losses import Losses, footprints
-from facility.commands import Ack, Outcome, Severity
+from facility.commands import Ack, Mode, Outcome, Severity
 from facility.points import FloatArray
 from facility.site import SiteModel
 from facility.snapshot import Snapshot
@@ -56,18 +56,24 @@ def things_dead(site: SiteModel, losses: Losses) -> dict[str, str]:
 
 
 def absence_conditions(
-    site: SiteModel, snapshot: Snapshot, away_s: float | None, running_s: float
+    site: SiteModel,
+    snapshot: Snapshot,
+    modes: Mapping[str, Mode],
+    away_s: float | None,
+    running_s: float,
 ) -> list[Condition]:
     """`control_lost`: nobody renewed the agents' leases for longer than a lease.
 
     Args:
         site: the site.
         snapshot: the present.
+        modes: scope -> mode; a node that nobody means to lease is not missed.
         away_s: how long no controller ran before this run, if that is known.
         running_s: for how long this one has run; it tells for SAID_S.
     """
+    meant = np.array([site.mode_of(p, modes) is Mode.AUTO for p in site.cap_points], dtype=np.bool_)
     state = snapshot.good(site.node_agent_state)
-    alone = int(np.isin(state, AGENT_ALONE).sum())
+    alone = int((np.isin(state, AGENT_ALONE) & meant).sum())
     away = away_s if away_s is not None and running_s < SAID_S else 0.0
     if not alone and away <= site.facility.agents.lease:
         return []
@@ -84,7 +90,7 @@ def absence_conditions(
             Severity.WARNING,
             text,
             page=True,
-            on_delay_s=0.0,
+            on_delay_s=0.0 if away > 0.0 else site.facility.agents.lease,
             about=behind,
         )
     ]

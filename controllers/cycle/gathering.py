@@ -42,7 +42,7 @@ def conditions(
     if running_s >= GATHER_S:
         dead = things_dead(site, plant.losses)
         out += alarms.device_conditions(site, inputs.snapshot, dead, loads.blind)
-    out += alarms.absence_conditions(site, inputs.snapshot, inputs.away_s, running_s)
+    out += alarms.absence_conditions(site, inputs.snapshot, inputs.modes, inputs.away_s, running_s)
     out += alarms.power_conditions(
         site,
         inputs.snapshot,
