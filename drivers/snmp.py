@@ -51,6 +51,8 @@ SYS_OBJECT_ID: Final[Oid] = (1, 3, 6, 1, 2, 1, 1, 2, 0)
 #: a walk ends after this many requests or seconds, whatever the agent says
 WALK_REQUESTS: Final = 64
 WALK_DEADLINE_S: Final = 5.0
+#: tags of INTEGER, Counter32, Gauge32, TimeTicks, Counter64 and Unsigned32 (RFC 2578)
+BER_NUMBERS: Final = frozenset({0x02, 0x41, 0x42, 0x43, 0x46, 0x47})
 MAX_REPETITIONS: Final = 16
 TOO_BIG: Final = 1
 
@@ -85,6 +87,29 @@ _ERRORS: Final[Mapping[int, str]] = {
 }
 
 
+def holds_empty_number(message: bytes) -> bool:
+    """Whether a number in a BER message has no contents at all.
+
+    X.690 section 8.3.1 asks for one octet at least; pyasn1 reads none as 0, and so would turn a
+    short answer into 0 W. Bytes that are no BER are left to who decodes them.
+    """
+    parts = [message]
+    while parts:
+        data = parts.pop()
+        at = 0
+        while at + 2 <= len(data):
+            tag, length, at = data[at], data[at + 1], at + 2
+            if length & 0x80:
+                octets = length & 0x7F
+                length, at = int.from_bytes(data[at : at + octets], "big"), at + octets
+            if tag in BER_NUMBERS and length == 0:
+                return True
+            if tag & 0x20:
+                parts.append(data[at : at + length])
+            at += length
+    return False
+
+
 class SnmpSpeaker:
     """One pysnmp engine for one credential, shared by every agent that takes it."""
 
@@ -96,7 +121,8 @@ class SnmpSpeaker:
             # pysnmp and pyasn1 raise all sorts of things on hostile bytes, into the event loop's
             # log, once a datagram. Such a datagram is no answer; the request then times out.
             with suppress(Exception):
-                receive(*message)
+                if not holds_empty_number(bytes(message[-1])):
+                    receive(*message)
 
         self.engine.message_dispatcher.receive_message = receive_anything
         self.auth = CommunityData(credentials.secret, mpModel=1)

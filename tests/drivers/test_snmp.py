@@ -171,6 +171,13 @@ async def test_what_says_that_there_is_nothing_is_no_number(value: ber.Value) ->
         assert isinstance((await snmp.fetch([at(1)]))[at(1)], Flaw)
 
 
+@pytest.mark.parametrize("tag", [0x02, 0x41, 0x42, 0x43, 0x46])
+async def test_a_number_without_a_single_octet_is_no_zero(tag: int) -> None:
+    empty = ber.Value(tag, b"")
+    async with agent(lambda r: ber.response(r, [((*COLUMN, 1), empty)])) as (snmp, _):
+        assert (await snmp.fetch([at(1)]))[at(1)] is Flaw.TIMEOUT
+
+
 @pytest.mark.parametrize("per_bulk", [1, 2, 40])
 async def test_a_walk_finds_every_row_however_few_come_at_once(per_bulk: int) -> None:
     values = ROWS | {(1, 3, 6, 1, 4, 1, 9, 2, 1): integer(0)}
