@@ -11,6 +11,7 @@ bytes (SNMP), or a JSON scalar (MQTT). A `Flaw` in its place means that there wa
 from __future__ import annotations
 
 import math
+import re
 import struct
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -34,6 +35,8 @@ _FORMATS: Final[Mapping[str, str]] = {
     "f32": ">f",
     "f64": ">d",
 }
+#: what a device may write for a number
+_DECIMAL: Final = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]{1,4})?")
 #: decimals that no meter has; more means that the digits themselves are nonsense
 MAX_DIGITS: Final = 12
 #: no reading of anything is larger; keeps hostile numbers out of the arithmetic
@@ -145,7 +148,7 @@ def decode(
         return bad(raw)
     shown = shown_raw(raw)
     unpacked = unpack(point.at, raw)
-    if unpacked is None:
+    if unpacked is None or (isinstance(raw, bool) and not _may_be_truth(point)):
         return bad(Flaw.UNDECODABLE, shown)
     number, pattern = unpacked
     if is_sentinel(point, number, pattern):
@@ -292,11 +295,16 @@ def shown_raw(raw: Raw) -> str:
     return str(raw)[:128]
 
 
+def _may_be_truth(point: BoundPoint) -> bool:
+    """Whether true and false mean something here; `{"temperature": false}` is not 0 degC."""
+    return point.spec.kind.nature is Nature.STATE or bool(point.entry.codes)
+
+
 def _number_in(text: str) -> float | None:
-    try:
-        number = float(text.strip())
-    except ValueError:
+    """What a device wrote as a number; Python's own reading would also take 1_000 and such."""
+    if _DECIMAL.fullmatch(text.strip(" \t\r\n\0")) is None:
         return None
+    number = float(text.strip(" \t\r\n\0"))
     return number if math.isfinite(number) else None
 
 
@@ -304,6 +312,8 @@ def whole(at: At, raw: Answer) -> int | Flaw:
     """A raw as a whole number (a count of decimals, a unit code), or why it is none."""
     if isinstance(raw, Flaw):
         return raw
+    if isinstance(raw, bool):
+        return Flaw.UNDECODABLE
     unpacked = unpack(at, raw)
     if unpacked is None or isinstance(unpacked[0], str) or unpacked[0] != unpacked[0] // 1:
         return Flaw.UNDECODABLE

@@ -9,8 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from drivers.catalog import profiles
 from drivers.profile import ModbusWhere
-from drivers.profile.binding import BoundPoint
+from drivers.profile.binding import BoundPoint, bind
 from drivers.profile.codec import (
     bytes_to_registers,
     decode,
@@ -235,3 +236,25 @@ def test_an_identity_text_is_cut_and_cleaned() -> None:
     assert text_of(text, point.at, "MN:", " ") == "AP8959EU3"
     assert text_of(text, point.at, "SN: ", " ") is None
     assert text_of(Flaw.TIMEOUT, point.at) is None
+
+
+def _bound(profile: str, kind: str) -> BoundPoint:
+    found = bind(profiles()[profile], "d").all()
+    return next(bound for bound in found if bound.spec.id.kind == kind)
+
+
+@pytest.mark.parametrize("raw", [True, False, "1_000", "٣", "0x10", "1e", "+", ".", "", "5 6"])
+def test_true_and_fancy_digits_are_no_temperature(raw: bool | str) -> None:
+    decoded = decode(_bound("sensor/json-mqtt", "temperature"), raw)
+    assert math.isnan(decoded.value)
+    assert flaw_of(decoded.quality) is Flaw.UNDECODABLE
+
+
+@pytest.mark.parametrize(("raw", "value"), [(" 21.5 ", 21.5), ("+5", 5.0), (".5", 0.5)])
+def test_a_number_written_plainly_is_read(raw: str, value: float) -> None:
+    assert decode(_bound("sensor/json-mqtt", "temperature"), raw).value == value
+
+
+def test_a_leak_may_be_true() -> None:
+    decoded = decode(_bound("sensor/json-mqtt", "leak"), True)
+    assert (decoded.value, grade_of(decoded.quality)) == (1.0, Grade.GOOD)
