@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -27,6 +27,8 @@ from drivers.agent.lease import (
     hear,
     tick,
 )
+from drivers.agent.outcome import outcome_of
+from drivers.agent.priors import Priors
 from drivers.agent.protocol import (
     MAX_TTL_S,
     OFFLINE,
@@ -106,7 +108,7 @@ class Agent:
         self._topics = Topics.of(settings.prefix, settings.node)
         self._writer = LimitWriter(nvml, settings.floor_w)
         self._standing = Standing(fallback_w=settings.fallback_w)
-        self._prior_w: dict[str, float] = {}
+        self._priors = Priors({}, (), settings.node)
         self._boards: Sequence[Board] = ()
         self._looked_s = float("-inf")
         self._to_lower_w: float | None = None
@@ -150,7 +152,7 @@ class Agent:
             if standing.fallback_w is None or self._settings.fallback_w != saved.configured_w:
                 standing = replace(standing, fallback_w=self._settings.fallback_w)
             self._standing = standing
-            self._prior_w = dict(saved.prior_w)
+            self._priors = Priors(saved.prior_w, saved.assumed, self._settings.node)
         rebooted = saved is None or saved.boot_id != self._settings.boot_id
         verdict = boot(self._standing, self._now(), rebooted=rebooted, chance=self._rng.random())
         self._standing = verdict.standing
@@ -231,13 +233,14 @@ class Agent:
         if verdict.refusal is not None:
             await self._refuse(message, verdict)
             return
-        before = self._standing
+        before, assumed = self._standing, frozenset(self._priors.assumed)
         acks = await self._settle(verdict)
+        assumed |= self._priors.assumed
         # Saved before it is acknowledged: what a controller counts on must survive a crash.
         if _worth_saving(before, self._standing):
             await self._save()
         if not isinstance(message, LeaseMessage):
-            code, detail = _outcome(acks, verdict.action)
+            code, detail = outcome_of(acks, verdict.action, assumed)
             await self._answer(kind_of(message), message.header, code, detail, acks)
 
     async def _refuse(self, message: Message, verdict: Verdict) -> None:
@@ -267,15 +270,21 @@ class Agent:
             return await self._lower()
         self._to_lower_w = None
         if isinstance(action, SetCap):
-            await self._keep_prior()
-            return await self._writer.set_all(self._boards, action.watts)
+            await self._keep_prior(assume=True)
+            acks = await self._writer.set_all(
+                self._boards, action.watts, self._priors.limits_w.keys()
+            )
+            if self._priors.settle(acks):
+                await self._save()
+            return acks
         assert isinstance(action, Restore)
         # Whatever was said before the release must not take the node back.
         self._nonces.clear()
-        acks = await self._writer.restore(self._boards, self._prior_w)
-        for ack in acks:
-            if ack.answer.fault is None:
-                self._prior_w.pop(ack.uuid, None)
+        acks = await self._writer.restore(self._boards, self._priors.limits_w)
+        self._priors.forget(ack.uuid for ack in acks if ack.answer.fault is None)
+        kept_w = self._priors.limits_w
+        if kept_w:
+            _log.warning("not given back", node=self._settings.node, limits_w=dict(kept_w))
         return acks
 
     async def _lower(self) -> Sequence[GpuAck]:
@@ -283,29 +292,21 @@ class Agent:
         target_w = self._to_lower_w
         if target_w is None:
             return ()
-        await self._keep_prior()
-        acks, complete = await self._writer.lower_all(self._boards, target_w)
+        await self._keep_prior(assume=False)
+        acks, complete = await self._writer.lower_all(
+            self._boards, target_w, self._priors.limits_w.keys()
+        )
         if complete and self._boards:
             self._to_lower_w = None
         return acks
 
-    async def _keep_prior(self) -> None:
+    async def _keep_prior(self, *, assume: bool) -> None:
         """Save the limits that were there before our first write to each GPU.
 
         A disk that refuses does not stop a cap: protection outranks the way back. The status
         says `unsaved`.
         """
-        unknown = [board.uuid for board in self._boards if board.uuid not in self._prior_w]
-        if not unknown:
-            return
-        readings = await asyncio.gather(*(self._nvml.read(uuid) for uuid in unknown))
-        found = {
-            uuid: reading.limit_w
-            for uuid, reading in zip(unknown, readings, strict=True)
-            if reading.limit_w is not None
-        }
-        if found:
-            self._prior_w |= found
+        if await self._priors.find(self._nvml, self._boards, assume=assume):
             await self._save()
 
     async def _look_for_gpus(self) -> None:
@@ -321,8 +322,14 @@ class Agent:
             self._boards = (*found, *gone)
 
     async def _save(self) -> None:
-        settings, prior_w = self._settings, dict(self._prior_w)
-        saved = Saved(settings.boot_id, self._standing, prior_w, settings.fallback_w)
+        settings, priors = self._settings, self._priors
+        saved = Saved(
+            settings.boot_id,
+            self._standing,
+            dict(priors.limits_w),
+            settings.fallback_w,
+            frozenset(priors.assumed),
+        )
         self._unsaved = not await self._state.save(saved)
 
     def _status(
@@ -355,7 +362,13 @@ class Agent:
                 refused=self._refused,
                 unsaved=self._unsaved,
                 gpus=tuple(
-                    gpu_report(board, reading, self._writer.written_w.get(board.uuid))
+                    gpu_report(
+                        board,
+                        reading,
+                        self._writer.written_w.get(board.uuid),
+                        self._priors.limits_w.get(board.uuid),
+                        self._priors.origin(board.uuid),
+                    )
                     for board, reading in zip(boards, readings, strict=True)
                 ),
                 tokens=tokens,
@@ -367,22 +380,6 @@ class Agent:
 
     def _now(self) -> float:
         return self._clock.monotonic_s()
-
-
-def _outcome(acks: Sequence[GpuAck], action: Action | None) -> tuple[str, str]:
-    """The code and the sentence of an accepted command, from what each GPU did."""
-    if not acks and isinstance(action, Restore):
-        return "applied", "nothing of ours was in force"
-    failed = [ack for ack in acks if ack.answer.fault is not None]
-    if len(failed) == len(acks):
-        reasons: Mapping[str, None] = dict.fromkeys(str(ack.answer.fault) for ack in failed)
-        return "gpu_fault", f"no GPU took it: {', '.join(reasons) or 'no GPU found'}"
-    if failed:
-        names = ", ".join(f"{ack.uuid}: {ack.answer.fault}" for ack in failed)
-        return "clamped", f"{len(failed)} of {len(acks)} GPUs did not take it: {names}"
-    if any(not ack.as_asked for ack in acks):
-        return "clamped", "outside the range of the board or below the node's floor"
-    return "applied", "read back as asked"
 
 
 def _worth_saving(before: Standing, after: Standing) -> bool:

@@ -18,6 +18,7 @@ Fault = Literal[
     "gpu_lost",  # fell off the bus
     "timeout",  # the driver call has not come back
     "no_driver",  # the library or the driver cannot be loaded
+    "no_prior",  # not written by us: no limit could be read to give back later
     "unknown",  # any other NVML error
 ]
 

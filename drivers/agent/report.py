@@ -30,7 +30,13 @@ MAX_GPUS: Final = 16
 
 @dataclass(frozen=True, slots=True)
 class GpuReport:
-    """One GPU in a status; `commanded_w` is what the agent last wrote, None if nothing."""
+    """One GPU in a status.
+
+    Attributes:
+        commanded_w: what the agent last wrote, W; None if nothing.
+        prior_w: what a release puts back, W; None while nothing of ours is on the GPU.
+        prior_from: `found` before the first write, or the board's `default` for want of it.
+    """
 
     index: int
     uuid: str
@@ -39,6 +45,8 @@ class GpuReport:
     min_w: float | None
     max_w: float | None
     default_w: float | None
+    prior_w: float | None = None
+    prior_from: str | None = None
 
     @property
     def limit_w(self) -> float | None:
@@ -181,14 +189,30 @@ def _gpu_body(gpu: GpuReport) -> dict[str, Any]:
         "min_w": _round(gpu.min_w, 3),
         "max_w": _round(gpu.max_w, 3),
         "default_w": _round(gpu.default_w, 3),
+        "prior_w": _round(gpu.prior_w, 3),
+        "prior_from": gpu.prior_from,
         "fault": read.fault,
     }
 
 
-def gpu_report(board: Board, reading: GpuReading, commanded_w: float | None) -> GpuReport:
+def gpu_report(
+    board: Board,
+    reading: GpuReading,
+    commanded_w: float | None,
+    prior_w: float | None,
+    prior_from: str | None,
+) -> GpuReport:
     """One GPU of a status from what the port answered."""
     return GpuReport(
-        board.index, board.uuid, reading, commanded_w, board.min_w, board.max_w, board.default_w
+        board.index,
+        board.uuid,
+        reading,
+        commanded_w,
+        board.min_w,
+        board.max_w,
+        board.default_w,
+        prior_w,
+        prior_from,
     )
 
 
@@ -252,7 +276,7 @@ def _load(payload: bytes, node: str) -> dict[str, Any]:
 _FAULTS: Final = frozenset(
     {
         "no_permission", "out_of_range", "not_supported", "gpu_lost", "timeout", "no_driver",
-        "unknown",
+        "no_prior", "unknown",
     }
 )  # fmt: skip
 
@@ -321,6 +345,8 @@ def _parse_gpu(raw: object) -> GpuReport:
         number_or_none(raw.get("min_w")),
         number_or_none(raw.get("max_w")),
         number_or_none(raw.get("default_w")),
+        number_or_none(raw.get("prior_w")),
+        origin if (origin := raw.get("prior_from")) in ("found", "default") else None,
     )
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, Protocol
@@ -34,6 +34,7 @@ class Saved:
         boot_id: of the machine's boot in which this was saved.
         standing: of the lease machine; moments of the monotonic clock in it mean nothing later.
         prior_w: GPU UUID -> limit found before the first write, W.
+        assumed: those of them that are the board's default because none could be read.
         configured_w: fallback of agent.yaml at the time; another one now replaces what a
             controller named.
     """
@@ -42,6 +43,7 @@ class Saved:
     standing: Standing = field(default_factory=Standing)
     prior_w: Mapping[str, float] = field(default_factory=dict)
     configured_w: float | None = None
+    assumed: Set[str] = frozenset()
 
 
 class CapState(Protocol):
@@ -134,6 +136,7 @@ def _encode(saved: Saved) -> bytes:
         "commanded_w": standing.commanded_w,
         "released": standing.released,
         "prior_w": dict(saved.prior_w),
+        "assumed": sorted(saved.assumed),
         "configured_w": saved.configured_w,
     }
     return (json.dumps(body, indent=1, allow_nan=False) + "\n").encode()
@@ -167,4 +170,8 @@ def _decode(payload: bytes) -> Saved:
         commanded_w=number_or_none(raw.get("commanded_w")),
         released=raw.get("released") is True,
     )
-    return Saved(boot_id, standing, known_w, number_or_none(raw.get("configured_w")))
+    assumed = raw.get("assumed", [])  # agents before it always wrote limits that they had read
+    if not isinstance(assumed, list):
+        raise ValueError("assumed: not a list")
+    marked = frozenset(uuid for uuid in assumed if uuid in known_w)
+    return Saved(boot_id, standing, known_w, number_or_none(raw.get("configured_w")), marked)

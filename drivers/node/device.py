@@ -225,7 +225,8 @@ class NodeDevice:
             )
             if answer is None:
                 return Outcome.UNANSWERED
-            _log.info("node released", node=self._id, code=answer.code, detail=answer.detail)
+            say = _log.info if answer.code == "applied" else _log.warning
+            say("node released", node=self._id, code=answer.code, detail=answer.detail)
             known = {"applied": Outcome.APPLIED, "clamped": Outcome.CLAMPED}
             return known.get(answer.code, Outcome.REJECTED)
 

@@ -36,7 +36,10 @@ def in_virtual_time(work: Callable[[], Coroutine[Any, Any, T]]) -> T:
 
 @dataclass
 class Gpu:
-    """One board; `faults` answers every call, `write_fault` only the setter."""
+    """One board; `fault` answers every call, `write_fault` only the setter.
+
+    One with a `hidden_limit` answers all but its limit; one without default tells none.
+    """
 
     uuid: str
     limit_w: float = 700.0
@@ -46,6 +49,8 @@ class Gpu:
     fault: Fault | None = None
     write_fault: Fault | None = None
     enforced_w: float | None = None
+    hidden_limit: bool = False
+    without_default: bool = False
 
 
 @dataclass
@@ -68,7 +73,9 @@ class Gpus:
 
     async def boards(self) -> list[Board]:
         return [
-            Board(i, card.uuid, card.min_w, card.max_w, card.max_w)
+            Board(
+                i, card.uuid, card.min_w, card.max_w, None if card.without_default else card.max_w
+            )
             for i, card in enumerate(self.cards)
         ]
 
@@ -78,7 +85,8 @@ class Gpus:
             return GpuReading(fault=card.fault)
         enforced_w = card.limit_w if card.enforced_w is None else card.enforced_w
         return GpuReading(
-            limit_w=card.limit_w, enforced_w=enforced_w, power_w=card.power_w, temperature_c=55.0,
+            limit_w=None if card.hidden_limit else card.limit_w, enforced_w=enforced_w,
+            power_w=card.power_w, temperature_c=55.0,
             margin_k=30.0, clock_hz=1.7e9, events=4,
         )  # fmt: skip
 

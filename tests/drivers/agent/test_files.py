@@ -64,7 +64,8 @@ async def test_the_state_file_keeps_what_the_next_run_needs(tmp_path: Path) -> N
         state=State.HOLDING, owner="c1", epoch=7, hold_s=60.0, spread_s=5.0, fallback_w=350.0,
         commanded_w=512.5, released=False,
     )  # fmt: skip
-    kept = Saved("boot-1", standing, {"GPU-a": 480.0, "GPU-b": 700.0}, 350.0)
+    limits_w = {"GPU-a": 480.0, "GPU-b": 700.0}
+    kept = Saved("boot-1", standing, limits_w, 350.0, frozenset({"GPU-b"}))
     assert await CapStateFile(tmp_path / "new" / "folder").save(kept)
     assert CapStateFile(tmp_path / "new" / "folder").load() == kept
     assert [path.name for path in (tmp_path / "new" / "folder").iterdir()] == ["caps.json"]

@@ -48,6 +48,8 @@ GPUS = st.builds(
     min_w=WATTS,
     max_w=WATTS,
     default_w=WATTS,
+    prior_w=WATTS,
+    prior_from=st.sampled_from([None, "found", "default"]),
 )
 STATUSES = st.builds(
     Status,
