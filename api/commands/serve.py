@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import signal
 from pathlib import Path
 
@@ -18,12 +19,18 @@ from facility.errors import ConfigError
 from facility.loading import Loaded
 from facility.store import StoreError
 
+_HOST = re.compile(r"[0-9A-Za-z](?:[0-9A-Za-z.\-]{0,252})|[0-9A-Fa-f:.]*:[0-9A-Fa-f:.]*(?:%\w+)?")
+
 
 def run(
     config: str, host: str, port: int, state: str, record: str | None, overlay: str | None
 ) -> int:
     """Run the service; 1 for a faulty file or an environment that cannot be used."""
     log_to_stderr()
+    if not _HOST.fullmatch(host):
+        # The system would take an empty one (a variable that is not set) for every address.
+        typer.echo(f"--host {host!r}: an address or a host name of this machine", err=True)
+        return 2
     try:
         taken = read_overlay(overlay) if overlay is not None else None
     except ConfigError as error:
