@@ -29,8 +29,6 @@ from drivers.nvml import Nvml
 from facility.clock import SystemClock
 from facility.errors import ConfigError
 
-BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
-
 
 def agent(config_path: str) -> int:
     """Run until a signal ends it; returns the exit code."""
@@ -85,7 +83,7 @@ async def _serve(config: AgentConfig, bus: MqttBus) -> None:
         Settings(
             config.node,
             config.topic_prefix,
-            boot_id(),
+            boot_id(Path(config.boot_id_file)),
             fallback_w=config.fallback,
             floor_w=config.floor,
         ),
@@ -105,9 +103,9 @@ def _tell_ready() -> None:
     notify("READY=1")
 
 
-def boot_id() -> str:
-    """This boot of the machine; where the system does not say, each start counts as one."""
+def boot_id(file: Path) -> str:
+    """This boot of the machine; where the file does not say, each start counts as one."""
     try:
-        return BOOT_ID.read_text("ascii").strip()
-    except OSError:
+        return file.read_text("ascii").strip() or str(uuid.uuid4())
+    except (OSError, UnicodeDecodeError):
         return str(uuid.uuid4())

@@ -8,6 +8,7 @@
     state_dir: /var/lib/wattkeeper-agent
     fallback: 350 W                           # at boot, and when nobody leads for long
     floor: 200 W                              # no cap goes below it
+    boot_id_file: /proc/sys/kernel/random/boot_id   # another word in it: the machine was rebooted
 
 Only `agent`, `node` and `broker` must stand there. Without `fallback` nothing is written before
 a controller commands it.
@@ -54,6 +55,7 @@ class AgentConfig(Strict):
     state_dir: str = "/var/lib/wattkeeper-agent"
     fallback: PowerW | None = None
     floor: PowerW | None = None
+    boot_id_file: str = "/proc/sys/kernel/random/boot_id"
 
     @field_validator("broker")
     @classmethod

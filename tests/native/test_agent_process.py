@@ -7,8 +7,10 @@ import json
 import os
 import random
 import signal
+import socket
 import subprocess
 import sys
+import uuid
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -48,12 +50,15 @@ class Site:
         self.bus.subscribe("wk/n01/availability", lambda _t, p, _r: self.availability.append(p))
         await self.bus.start()
         self.config = self.folder / "agent.yaml"
+        self.boot_id = self.folder / "boot_id"
+        self.boot_id.write_text("first-boot\n")
         self.config.write_text(
             f"agent: 1\nnode: n01\nbroker: {address}\ntopic_prefix: wk\n"
             f"state_dir: {self.folder / 'state'}\nfallback: 350 W\n"
+            f"boot_id_file: {self.boot_id}\n"
         )
 
-    async def start_agent(self) -> None:
+    async def start_agent(self, **more: str) -> None:
         before = None if self.node.status is None else self.node.status.run
         self.process = await asyncio.create_subprocess_exec(
             sys.executable, "-c", PROGRAM, str(self.config),
@@ -61,10 +66,29 @@ class Site:
                 "PYTHONPATH": str(self.root),
                 "LD_LIBRARY_PATH": str(self.driver.parent),
                 "FAKE_NVML": str(self.rack.path),
-            },
+            } | more,
             stderr=asyncio.subprocess.DEVNULL,
         )  # fmt: skip
         await until(lambda: self.node.status is not None and self.node.status.run != before, 30.0)
+
+    async def boot_agent(self) -> list[float]:
+        """Start the agent as a unit of type notify; the limits at the moment it says READY=1.
+
+        Units of workloads are ordered behind that word.
+        """
+        name = f"wattkeeper-test-{uuid.uuid4()}"  # abstract: paths of temporary folders grow long
+        with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as ear:
+            ear.bind(f"\0{name}")
+            ear.setblocking(False)
+
+            async def wait() -> list[float]:
+                while b"READY=1" not in await asyncio.get_running_loop().sock_recv(ear, 4096):
+                    pass
+                return self.rack.limits_w()
+
+            listening = asyncio.create_task(wait())
+            await self.start_agent(NOTIFY_SOCKET=f"@{name}")
+            return await asyncio.wait_for(listening, 15.0)
 
     async def end_agent(self, sign: signal.Signals) -> int:
         process, self.process = self.process, None
@@ -142,6 +166,33 @@ async def test_a_signal_leaves_every_limit_and_the_next_run_holds_it(
     await site.node.renew("c2", 2)
     assert await site.node.release(sequence=100) is Outcome.APPLIED
     assert site.rack.limits_w() == [650.0, 700.0]  # by UUID: GPU-bbbb is now the first
+
+
+@pytest.mark.parametrize("told", ["second-boot\n", "", None])
+async def test_after_a_reboot_the_fallback_stands_before_workloads_and_nothing_was_raised(
+    site: Site, told: str | None
+) -> None:
+    await site.start_agent()
+    await site.lead()
+    assert (await site.cap(480.0)).outcome is Outcome.APPLIED
+    assert await site.end_agent(signal.SIGKILL) == -signal.SIGKILL
+    # The machine is booted: the driver is back at its defaults, but one board was put lower.
+    site.rack.put(0, limit_mw=700_000, writes=0)
+    site.rack.put(1, limit_mw=300_000, writes=0)
+    if told is None:
+        site.boot_id.unlink()
+    else:
+        site.boot_id.write_text(told)
+    limits_at_ready = await site.boot_agent()
+    assert limits_at_ready == [350.0, 300.0]
+    assert [site.rack.get(slot, "writes") for slot in (0, 1)] == [1, 0]
+    status = site.node.status
+    assert status is not None
+    assert status.state is State.FALLBACK
+    # What a release gives back is what stood there before the first boot's first write.
+    await site.lead(epoch=2)
+    assert await site.node.release(sequence=100) is Outcome.APPLIED
+    assert site.rack.limits_w() == [700.0, 700.0]
 
 
 async def test_a_driver_that_refuses_is_shown_as_refused(site: Site) -> None:

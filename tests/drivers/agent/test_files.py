@@ -22,6 +22,7 @@ def test_the_least_file_writes_nothing_by_itself() -> None:
     assert config.fallback is None
     assert config.floor is None
     assert config.topic_prefix == "wattkeeper"
+    assert config.boot_id_file == "/proc/sys/kernel/random/boot_id"
 
 
 def test_a_full_file() -> None:
