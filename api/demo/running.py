@@ -6,6 +6,7 @@ import asyncio
 import base64
 import contextlib
 import json
+import os
 import secrets
 import signal
 import sys
@@ -116,6 +117,7 @@ class _Demo:
             "addresses": ready["addresses"],
             "broker": ready["broker"],
             "store": self.database,
+            "parent": os.getpid(),
             "webhooks": {"demo": {"url": self.receiver.url, "secret": self.receiver.secret}},
         }
         path = self.folder / "overlay.json"

@@ -25,7 +25,11 @@ class OverlayHook(BaseModel):
 
 
 class Overlay(BaseModel):
-    """Addresses by device, and what else is simulated."""
+    """Addresses by device, and what else is simulated.
+
+    Attributes:
+        parent: process that the service must not outlive, where there is one.
+    """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -34,6 +38,7 @@ class Overlay(BaseModel):
     store: str
     webhooks: Mapping[str, OverlayHook] = Field(default_factory=dict)
     community: str = "public"
+    parent: int | None = None
 
 
 def read_overlay(path: str) -> Overlay:

@@ -42,6 +42,7 @@ log = structlog.get_logger(__name__)
 EXIT_CRASH: Final = 70
 DRAIN_S: Final = 5
 READY_POLL_S: Final = 0.2
+ORPHAN_POLL_S: Final = 1.0
 LOOPBACK: Final = ("127.0.0.1", "localhost", "[::1]")
 
 
@@ -176,6 +177,7 @@ async def _run(
     fed = asyncio.create_task(_feed_watchdog(service, options.state), name="watchdog")
     died = asyncio.create_task(running.supervisor.wait_fatal(), name="fatal")
     stopped = asyncio.create_task(stop.wait(), name="stop")
+    orphaned = asyncio.create_task(_stop_as_orphan(options.overlay, stop), name="orphan")
     await asyncio.wait({died, stopped, web}, return_when=asyncio.FIRST_COMPLETED)
     code = 0 if stop.is_set() else EXIT_CRASH
     notify("STOPPING=1")
@@ -185,10 +187,20 @@ async def _run(
     server.should_exit = True
     with contextlib.suppress(TimeoutError):
         await asyncio.wait_for(asyncio.shield(web), DRAIN_S + 1)
-    for task in (fed, died, stopped, web):
+    for task in (fed, died, stopped, web, orphaned):
         task.cancel()
-    await asyncio.wait({fed, died, stopped, web}, timeout=1.0)
+    await asyncio.wait({fed, died, stopped, web, orphaned}, timeout=1.0)
     return code, stuck
+
+
+async def _stop_as_orphan(overlay: Overlay | None, stop: asyncio.Event) -> None:
+    """End when the simulation that we belong to was killed: nobody else would end us."""
+    parent = overlay.parent if overlay is not None else None
+    while parent is not None and not stop.is_set():
+        if os.getppid() != parent:
+            log.info("parent_gone", parent=parent)
+            stop.set()
+        await asyncio.sleep(ORPHAN_POLL_S)
 
 
 def _stop_on_signals() -> asyncio.Event:
@@ -239,7 +251,9 @@ async def _feed_watchdog(service: Service, state: Path) -> None:
             notify("WATCHDOG=1")
             fed = cycles
         if not ready and fed and _all_answer(service.devices()):
-            (state / "ready").touch()
+            # A full disk must not end this task: systemd would kill a service that works.
+            with contextlib.suppress(OSError):
+                (state / "ready").touch()
             ready = True
         await asyncio.sleep(READY_POLL_S)
 

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
+import socket
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -53,3 +56,28 @@ def test_a_second_sigterm_does_not_turn_an_orderly_end_into_a_kill(
         if code is None:
             process.kill()
         assert code == 0, process.stderr.read()[-2000:] if process.stderr else ""
+
+
+@pytest.mark.timeout(120)
+def test_a_killed_demo_leaves_no_service_behind_on_its_port(root: Path, tmp_path: Path) -> None:
+    file = tmp_path / "f.yaml"
+    file.write_text(FILE, "utf-8")
+    words = ["demo", "--config", str(file), "--port", "0"]
+    with subprocess.Popen(
+        [sys.executable, "-m", "api.cli", *words],
+        cwd=root,
+        env={**os.environ, "TMPDIR": str(tmp_path)},
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as demo:
+        assert demo.stderr is not None
+        line = next(line for line in demo.stderr if "demo: http://" in line)
+        port = int(line.split("http://127.0.0.1:")[1].split()[0])
+        demo.kill()
+    for _ in range(200):
+        with socket.socket() as probe:
+            if probe.connect_ex(("127.0.0.1", port)) != 0:
+                return
+        time.sleep(0.1)
+    pytest.fail(f"port {port} is still served")
