@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from controllers.cycle import decide
-from controllers.cycle.state import CycleInput, Memory
+from controllers.cycle.state import CycleInput, Memory, recorded_shape
 from facility.config import Facility
 from facility.exact import decode, digest
 from facility.points import Scan
@@ -66,8 +66,9 @@ def replay(
         config_override: text of another facility file to decide with.
 
     Raises:
-        RecordingError: the file is damaged.
+        RecordingError: the file is damaged, or was recorded by another version.
     """
+    recording.must_have(recorded_shape())
     facility = load(recording.facility_text if config_override is None else config_override)
     site = SiteModel.of(facility, recording.table)
     image, memory = LiveImage(recording.table), Memory.empty(site)

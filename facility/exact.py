@@ -142,3 +142,35 @@ def dumps(value: Any) -> str:
 def digest(value: Any) -> str:
     """sha256 of the canonical text, 32 hex digits: equal values have equal digests."""
     return hashlib.sha256(dumps(value).encode()).hexdigest()[:32]
+
+
+def shape(*kinds: Any) -> str:
+    """A digest of the fields and types of these classes and of all within them, 32 hex digits.
+
+    What `encode` made of a value can be read back as long as the shape is the same.
+    """
+    told: dict[str, list[str]] = {}
+    named = [_tell(kind, told) for kind in kinds]
+    return digest({"kinds": named, "fields": told})
+
+
+def _tell(kind: Any, told: dict[str, list[str]]) -> str:
+    """The name of a type; what it consists of is added to `told`."""
+    origin, inner = get_origin(kind), get_args(kind)
+    if origin is typing.Literal:
+        return f"Literal{list(inner)!r}"
+    if origin is np.ndarray:  # how NumPy spells the axes differs between its versions
+        return f"ndarray[{_tell(inner[-1], told)}]"
+    if origin is not None:
+        union = origin in (typing.Union, types.UnionType)
+        words = "Union" if union else getattr(origin, "__name__", str(origin))
+        return f"{words}[{', '.join(_tell(item, told) for item in inner)}]"
+    if not isinstance(kind, type):
+        return str(kind)
+    name = f"{kind.__module__}.{kind.__qualname__}"
+    if name not in told and issubclass(kind, Enum):
+        told[name] = [f"{item.name}={item.value!r}" for item in kind]
+    elif name not in told and (dataclasses.is_dataclass(kind) or hasattr(kind, "_fields")):
+        told[name] = []  # a class may hold itself
+        told[name] = [f"{field}: {_tell(hint, told)}" for field, hint in _hints(kind).items()]
+    return name

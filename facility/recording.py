@@ -1,6 +1,7 @@
 """A recorded run: one file, one JSON document a line, from which every decision can be redone.
 
-Lines: `start` (facility text and its sha256, layouts), `scan` (one look), `cycle` (what the cycle
+Lines: `start` (program version and the shape of its memory, facility text and its sha256,
+layouts), `scan` (one look), `cycle` (what the cycle
 was given besides the image, and the digest of what it decided), `memory` (checkpoint, each hour).
 """
 
@@ -11,6 +12,7 @@ import hashlib
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from types import TracebackType
 from typing import IO, Any, Final, Literal, cast
@@ -20,12 +22,20 @@ import numpy as np
 from facility.exact import decode, decode_array, encode
 from facility.points import Layout, PointId, PointSpec, PointTable, Scan
 
-FORMAT: Final = 1
+FORMAT: Final = 2
 CHECKPOINT_MS: Final = 3_600_000
 
 
 class RecordingError(Exception):
-    """A file that is no recording, or a damaged one."""
+    """A file that is no recording, a damaged one, or one of another version."""
+
+
+def program_version() -> str:
+    """The version of Wattkeeper that runs, "unknown" where it is not installed."""
+    try:
+        return version("wattkeeper")
+    except PackageNotFoundError:
+        return "unknown"
 
 
 def _layout_data(layout: Layout) -> dict[str, Any]:
@@ -60,9 +70,24 @@ class Recorder:
     """Appends to one file; `.gz` in its name compresses it. Not thread-safe: one loop writes."""
 
     def __init__(
-        self, path: Path, facility_text: str, table: PointTable, *, simulated: bool = False
+        self,
+        path: Path,
+        facility_text: str,
+        table: PointTable,
+        *,
+        shape: str,
+        simulated: bool = False,
     ) -> None:
-        """Start a file; `simulated` says that the facility was completed for a simulation."""
+        """Start a file.
+
+        Args:
+            path: of the file; one that is there is overwritten.
+            facility_text: as read.
+            table: of the points whose scans follow.
+            shape: digest of the fields of memory and inputs (`facility.exact.shape`): who has
+                others cannot read them.
+            simulated: the facility was completed for a simulation.
+        """
         self._file = _open(path, "w")
         self._numbers = {layout.key: i for i, layout in enumerate(table.layouts)}
         self._checkpoint_ms: int | None = None
@@ -70,6 +95,8 @@ class Recorder:
             {
                 "line": "start",
                 "format": FORMAT,
+                "version": program_version(),
+                "shape": shape,
                 "facility": facility_text,
                 "simulated": simulated,
                 "sha256": hashlib.sha256(facility_text.encode()).hexdigest(),
@@ -148,6 +175,17 @@ class Recording:
     sha256: str
     table: PointTable
     simulated: bool = False
+    version: str = "unknown"
+    shape: str = ""
+
+    def must_have(self, shape: str) -> None:
+        """Refuse to be read by a program whose memory or inputs have other fields.
+
+        Raises:
+            RecordingError: they have.
+        """
+        if shape != self.shape:
+            raise _of_another_version(self.path, self.version)
 
     def events(self) -> Iterator[Scan | RecordedCycle | RecordedMemory]:
         """Scans, cycles and checkpoints in the order of the run.
@@ -202,21 +240,40 @@ def _lines(path: Path) -> Iterator[Mapping[str, Any]]:
             yield document
 
 
+def _of_another_version(path: Path, recorded: str) -> RecordingError:
+    return RecordingError(
+        f"{path}: recorded by another version of Wattkeeper ({recorded}, this is"
+        f" {program_version()}), which remembers other things; replay it with that version"
+    )
+
+
 def read_recording(path: Path) -> Recording:
     """Open a recording.
 
     Raises:
-        RecordingError: not a recording, another format, or a facility text that was changed.
+        RecordingError: not a recording, one of another version's format, or a facility text that
+            was changed.
         OSError: the file cannot be read.
     """
     first = next(_lines(path), None)
-    if first is None or first.get("line") != "start" or first.get("format") != FORMAT:
-        raise RecordingError(f"{path}: not a recording of format {FORMAT}")
-    text = str(first["facility"])
-    if hashlib.sha256(text.encode()).hexdigest() != first["sha256"]:
+    if first is None or first.get("line") != "start":
+        raise RecordingError(f"{path}: not a recording")
+    recorded = str(first.get("version", "unknown"))
+    if first.get("format") != FORMAT:
+        raise _of_another_version(path, recorded)
+    text = str(first.get("facility", ""))
+    if hashlib.sha256(text.encode()).hexdigest() != first.get("sha256"):
         raise RecordingError(f"{path}: the facility text is not the one recorded")
     try:
         table = PointTable.of(_layout(item) for item in first["layouts"])
     except (KeyError, TypeError, ValueError) as error:
         raise RecordingError(f"{path}:1: {error}") from error
-    return Recording(path, text, str(first["sha256"]), table, first.get("simulated") is True)
+    return Recording(
+        path,
+        text,
+        str(first["sha256"]),
+        table,
+        simulated=first.get("simulated") is True,
+        version=recorded,
+        shape=str(first.get("shape", "")),
+    )

@@ -13,6 +13,7 @@ from api.service.journalling import HallJournal
 from api.service.overlay import Overlay
 from api.service.service import Parts, Service
 from api.webhooks import Courier, Post, Sink, decode_secret, sinks_of
+from controllers.cycle.state import recorded_shape
 from controllers.loop import ControlLoop
 from drivers.catalog import build_device
 from drivers.collect import Collector
@@ -161,7 +162,9 @@ def build(
     recorder = None
     if record is not None:
         text = loaded.text.decode("utf-8")
-        recorder = Recorder(_free(record), text, table, simulated=is_simulated)
+        recorder = Recorder(
+            _free(record), text, table, shape=recorded_shape(), simulated=is_simulated
+        )
     lease = HallLease(store, clock, hall=facility.site.name, owner=outside.owner)
     made: list[Service] = []
 

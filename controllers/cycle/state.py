@@ -17,7 +17,7 @@ from controllers.gpu_caps import CapMemory
 from controllers.loads import LoadsMemory
 from controllers.losses import LossMemory
 from facility.commands import Ack, Mode, Override
-from facility.exact import decode, encode
+from facility.exact import decode, encode, shape
 from facility.site import SiteModel
 from facility.snapshot import Snapshot
 
@@ -184,3 +184,8 @@ class Memory:
             alarms=AlarmMemory(),
             efficiency=EfficiencyMemory.empty(site),
         )
+
+
+def recorded_shape() -> str:
+    """A digest of all that a recording holds of the controllers; another one cannot be read."""
+    return shape(Memory, CycleInput)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import subprocess
 import sys
 from collections.abc import Awaitable, Callable, Iterable, Sequence
@@ -12,6 +13,7 @@ from typing import Any, TypeVar
 
 import pytest
 
+from controllers.cycle.state import recorded_shape
 from controllers.loop import ControlLoop
 from controllers.replaying import ReplayReport, replay
 from facility.clock import LoopClock, VirtualTimeLoop
@@ -262,7 +264,7 @@ def facility_of(text: str) -> Facility:
 
 def recorded(path: Path, seconds: int = 40) -> World:
     world = World(cap_w=690.0)
-    world.recorder = Recorder(path, world.text, world.toy.site.table)
+    world.recorder = Recorder(path, world.text, world.toy.site.table, shape=recorded_shape())
     world.toy.hook = world.recorder.scan
     control = world.control()
 
@@ -318,6 +320,22 @@ def test_a_changed_reading_is_found_by_a_replay(tmp_path: Path) -> None:
     path.write_text("".join(lines))
     report: ReplayReport = replay(read_recording(path), facility_of)
     assert not report.same
+
+
+def test_a_recording_of_another_version_is_refused_in_words(tmp_path: Path) -> None:
+    path = tmp_path / "run.jsonl"
+    recorded(path, seconds=5)
+    first, rest = path.read_text().split("\n", 1)
+    start = json.loads(first)
+    assert start["shape"] == recorded_shape()
+    for change in ({"shape": "0" * 32, "version": "0.0.9"}, {"shape": None}):
+        path.write_text(json.dumps(start | change) + "\n" + rest)
+        with pytest.raises(RecordingError, match="recorded by another version of Wattkeeper"):
+            replay(read_recording(path), facility_of)
+    older = {key: value for key, value in start.items() if key not in ("shape", "version")}
+    path.write_text(json.dumps(older | {"format": 1}) + "\n" + rest)
+    with pytest.raises(RecordingError, match="another version of Wattkeeper"):
+        read_recording(path)
 
 
 def test_another_configuration_shows_what_would_have_been_decided(tmp_path: Path) -> None:

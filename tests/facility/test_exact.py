@@ -3,7 +3,7 @@ from __future__ import annotations
 import json
 import struct
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, make_dataclass
 
 import numpy as np
 import pytest
@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from facility.commands import Ack, Command, Mode, Outcome, Override
-from facility.exact import decode, digest, dumps, encode
+from facility.exact import decode, digest, dumps, encode, shape
 from facility.points import FloatArray, PointId
 
 
@@ -68,3 +68,24 @@ def test_what_is_no_data_cannot_be_recorded(bad: object) -> None:
 def test_wrong_data_is_refused(kind: object, data: object) -> None:
     with pytest.raises((TypeError, ValueError, KeyError)):
         decode(kind, data)
+
+
+FIELDS = [("watts", float), ("mode", Mode), ("many", tuple[int, ...])]
+
+
+def test_the_shape_of_the_same_fields_is_the_same_and_of_any_other_another() -> None:
+    kept = make_dataclass("Kept", FIELDS)
+    assert shape(kept) == shape(make_dataclass("Kept", FIELDS))
+    others = [
+        make_dataclass("Kept", FIELDS[:-1]),
+        make_dataclass("Kept", [*FIELDS, ("more", str)]),
+        make_dataclass("Kept", [("power", float), *FIELDS[1:]]),
+        make_dataclass("Kept", [*FIELDS[:-1], ("many", tuple[float, ...])]),
+    ]
+    assert len({shape(kind) for kind in (kept, *others)}) == 5
+
+
+def test_a_change_deep_inside_changes_the_shape_outside() -> None:
+    one, two = make_dataclass("Inner", FIELDS), make_dataclass("Inner", FIELDS[:-1])
+    outer = [make_dataclass("Outer", [("held", Mapping[str, kind | None])]) for kind in (one, two)]
+    assert shape(outer[0]) != shape(outer[1])
