@@ -15,9 +15,11 @@ import ssl
 import sys
 import uuid
 from pathlib import Path
+from typing import TextIO, cast
 
 import structlog
 
+from api.commands.logs import SturdyStream
 from api.service.secrets import SecretMissing, find
 from api.service.watchdog import notify
 from drivers.agent.agent import Agent, Settings
@@ -34,7 +36,7 @@ def agent(config_path: str) -> int:
     """Run until a signal ends it; returns the exit code."""
     structlog.configure(
         wrapper_class=structlog.make_filtering_bound_logger(logging.INFO),
-        logger_factory=structlog.PrintLoggerFactory(sys.stderr),
+        logger_factory=structlog.PrintLoggerFactory(cast("TextIO", SturdyStream(sys.stderr))),
     )
     try:
         config = load(config_path)

@@ -2,10 +2,34 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
 import logging
 import sys
+from typing import TextIO, cast
 
 import structlog
+
+
+class SturdyStream(io.TextIOBase):
+    """A stream that loses what cannot be written: a log must never end what it tells of.
+
+    Standard error goes away when whoever read it is killed, and refuses on a full disk.
+    """
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+
+    def write(self, text: str, /) -> int:
+        """Write, or lose it."""
+        with contextlib.suppress(OSError, ValueError):
+            self._stream.write(text)
+        return len(text)
+
+    def flush(self) -> None:
+        """Pass on, or lose it."""
+        with contextlib.suppress(OSError, ValueError):
+            self._stream.flush()
 
 
 def log_to_stderr(level: int = logging.INFO) -> None:
@@ -19,5 +43,5 @@ def log_to_stderr(level: int = logging.INFO) -> None:
             structlog.processors.format_exc_info,
             structlog.processors.LogfmtRenderer(key_order=["timestamp", "level", "event"]),
         ],
-        logger_factory=structlog.PrintLoggerFactory(sys.stderr),
+        logger_factory=structlog.PrintLoggerFactory(cast("TextIO", SturdyStream(sys.stderr))),
     )

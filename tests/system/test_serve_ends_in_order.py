@@ -9,6 +9,7 @@ import socket
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -58,6 +59,20 @@ def test_a_second_sigterm_does_not_turn_an_orderly_end_into_a_kill(
         assert code == 0, process.stderr.read()[-2000:] if process.stderr else ""
 
 
+def _listens(port: int) -> bool:
+    with socket.socket() as probe:
+        return probe.connect_ex(("127.0.0.1", port)) == 0
+
+
+def _soon(true: Callable[[], bool]) -> bool:
+    """Whether it comes true within 20 s."""
+    for _ in range(200):
+        if true():
+            return True
+        time.sleep(0.1)
+    return False
+
+
 @pytest.mark.timeout(120)
 def test_a_killed_demo_leaves_no_service_behind_on_its_port(root: Path, tmp_path: Path) -> None:
     file = tmp_path / "f.yaml"
@@ -74,10 +89,6 @@ def test_a_killed_demo_leaves_no_service_behind_on_its_port(root: Path, tmp_path
         assert demo.stderr is not None
         line = next(line for line in demo.stderr if "demo: http://" in line)
         port = int(line.split("http://127.0.0.1:")[1].split()[0])
+        assert _soon(lambda: _listens(port))
         demo.kill()
-    for _ in range(200):
-        with socket.socket() as probe:
-            if probe.connect_ex(("127.0.0.1", port)) != 0:
-                return
-        time.sleep(0.1)
-    pytest.fail(f"port {port} is still served")
+    assert _soon(lambda: not _listens(port)), f"port {port} is still served"
