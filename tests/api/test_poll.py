@@ -102,7 +102,7 @@ def test_a_target_where_nobody_answers_is_a_clear_no(
         profile = {"snmp": "auto", "modbus": "cdu/wattkeeper-sim"}[scheme]
         assert poll(profile, f"{scheme}://127.0.0.1:{port}", None, None, True, None, True) == 1
     captured = capsys.readouterr()
-    assert captured.out == ""
+    assert json.loads(captured.out)["ok"] is False
     assert "does not answer" in captured.err
 
 
