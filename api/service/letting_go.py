@@ -74,6 +74,11 @@ class LettingGo:
             if silent:
                 names = ", ".join(silent[:5]) + (" …" if len(silent) > 5 else "")
                 parts.append(f"{len(silent)} of them are silent and may follow later: {names}")
+            left = [
+                f"{node.id} ({', '.join(node.left_behind)})" for node in nodes if node.left_behind
+            ]
+            if left:
+                parts.append(f"GPUs that the last release could not give back: {', '.join(left)}")
         if loops:
             parts.append(
                 f"the supply temperature of {', '.join(loops)} stays where it is, at the CDU"
@@ -127,6 +132,8 @@ class LettingGo:
             log.error("release_failed", node=name, error=repr(error))
             outcome = Outcome.UNANSWERED
         if outcome in (Outcome.APPLIED, Outcome.CLAMPED):
+            if left := self._nodes[name].left_behind:
+                log.warning("node_partly_released", node=name, gpus=list(left))
             self._end(name)
             return
         self._tries[name] = self._tries.get(name, 0) + 1
@@ -144,7 +151,8 @@ class LettingGo:
         del self._running[name]
         self._tries.pop(name, None)
         if not self.busy:
-            log.info("release_finished", unanswered=sorted(self.unanswered))
+            left = {name: list(n.left_behind) for name, n in self._nodes.items() if n.left_behind}
+            log.info("release_finished", unanswered=sorted(self.unanswered), left_behind=left)
 
     def _pace_w_per_min(self) -> float:
         """Watts a minute, such that no second sees more than the ramp, its last node included.

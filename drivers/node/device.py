@@ -51,6 +51,7 @@ class NodeDevice:
     Attributes:
         fallback_w: W per GPU that leases carry; None leaves the agent's own.
         managed: False after `release`, until `resume`.
+        left_behind: GPUs that the last release could not give back, by UUID.
         refusal: why the agent refused the last lease, None when it did not.
         refused_reports: messages on the node's topics that were no status and no ack.
     """
@@ -93,6 +94,7 @@ class NodeDevice:
         self._cap_point = PointId(node_id, "total", "power_cap")
         self.fallback_w = node.fallback
         self.managed = True
+        self.left_behind: tuple[str, ...] = ()
         self.refusal: str | None = None
         self.refused_reports = 0
         self._owner, self._epoch = "", 0
@@ -225,6 +227,9 @@ class NodeDevice:
             )
             if answer is None:
                 return Outcome.UNANSWERED
+            if answer.gpus:
+                failed = (gpu.uuid for gpu in answer.gpus if gpu.answer.fault is not None)
+                self.left_behind = tuple(failed)
             say = _log.info if answer.code == "applied" else _log.warning
             say("node released", node=self._id, code=answer.code, detail=answer.detail)
             known = {"applied": Outcome.APPLIED, "clamped": Outcome.CLAMPED}
@@ -233,6 +238,7 @@ class NodeDevice:
     def resume(self) -> None:
         """Let the node be leased and commanded again after a release."""
         self.managed = True
+        self.left_behind = ()
         self._renewed_s = float("-inf")
 
     async def close(self) -> None:

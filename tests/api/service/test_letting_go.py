@@ -167,6 +167,26 @@ def test_a_restart_of_the_task_loses_no_node() -> None:
     in_virtual_time(work)
 
 
+def test_a_gpu_that_was_left_behind_is_named_until_somebody_takes_control() -> None:
+    async def work() -> None:
+        hall = await Hall.start(2)
+        everyone = list(hall.nodes.values())
+        hall.gpus["n01"].cards[1].write_fault = "timeout"
+        assert "could not give back" not in hall.letting_go.preview("hall", everyone, ()).text
+        hall.letting_go.add(everyone)
+        await asyncio.sleep(60.0)
+        assert hall.released() == ["n00"]
+        assert not hall.letting_go.busy
+        assert hall.gpus["n01"].limits == [700.0, CAP_W]
+        text = hall.letting_go.preview("hall", everyone, ()).text
+        assert "could not give back: n01 (GPU-1)" in text
+        for node in everyone:
+            node.resume()
+        assert "could not give back" not in hall.letting_go.preview("hall", everyone, ()).text
+
+    in_virtual_time(work)
+
+
 def test_how_long_is_said_as_people_say_it() -> None:
     assert [spoken(s) for s in (0.0, 3.0, 42.0, 200.0, 1500.0)] == [
         "at once",
