@@ -43,13 +43,13 @@ class People(Part):
         return self._ask(lambda c: people.overrides(c, active, self._clock.utc_ms(), limit))
 
     def set_mode(self, scope: str, mode: Mode, by: str, reason: str) -> Future[None]:
-        """Set who acts in a scope."""
+        """Set who acts in a scope; the hall's mode ends those of racks and loops."""
         return self._write(
             lambda c: people.set_mode(c, scope, mode, by, reason, self._clock.utc_ms())
         )
 
     def modes(self) -> Future[list[ModeRecord]]:
-        """The mode of every scope that was ever set."""
+        """The mode of every scope that has one of its own."""
         return self._ask(people.modes)
 
     def add_api_key(self, name: str, role: str, hash: str) -> Future[int]:  # noqa: A002

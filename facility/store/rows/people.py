@@ -123,7 +123,13 @@ def overrides(
 def set_mode(
     connection: sa.Connection, scope: str, wanted: Mode, by: str, reason: str, now_ms: int
 ) -> None:
-    """Set who acts in a scope."""
+    """Set who acts in a scope.
+
+    The hall's mode ends those of racks and loops: a rack that was in auto before the hall was
+    released must not be in auto again after a restart.
+    """
+    if scope == "hall":
+        connection.execute(sa.text("DELETE FROM mode WHERE scope != 'hall'"))
     connection.execute(
         sa.text(
             "INSERT INTO mode (scope, mode, by_whom, reason, since_ms) "
@@ -136,7 +142,7 @@ def set_mode(
 
 
 def modes(connection: sa.Connection) -> list[ModeRecord]:
-    """The mode of every scope that ever had one, by scope."""
+    """The mode of every scope that has one of its own, by scope."""
     return [
         ModeRecord(r.scope, Mode(r.mode), r.by_whom, r.reason, r.since_ms)
         for r in connection.execute(sa.select(mode).order_by(mode.c.scope))

@@ -54,12 +54,20 @@ def test_overrides_end_by_expiry_or_by_hand(store: Store, clock: SteppedClock) -
 
 def test_the_last_mode_of_a_scope_counts(store: Store) -> None:
     store.set_mode("hall", Mode.OBSERVE, "ada", "new").result()
-    store.set_mode("rack:r01", Mode.OFF, "ada", "works").result()
     store.set_mode("hall", Mode.AUTO, "bob", "trusted").result()
+    store.set_mode("rack:r01", Mode.OBSERVE, "ada", "new").result()
+    store.set_mode("rack:r01", Mode.OFF, "ada", "works").result()
     assert [(m.scope, m.mode, m.by) for m in store.modes().result()] == [
         ("hall", Mode.AUTO, "bob"),
         ("rack:r01", Mode.OFF, "ada"),
     ]
+
+
+def test_after_a_release_of_the_hall_no_restart_finds_a_rack_in_auto(store: Store) -> None:
+    store.set_mode("rack:r01", Mode.AUTO, "ada", "trial").result()
+    store.set_mode("loop:loop-1", Mode.AUTO, "ada", "trial").result()
+    store.set_mode("hall", Mode.OFF, "bob", "released").result()
+    assert [(m.scope, m.mode) for m in store.modes().result()] == [("hall", Mode.OFF)]
 
 
 def test_keys_are_kept_as_hashes_and_can_be_revoked(store: Store) -> None:
