@@ -97,6 +97,23 @@ class Mode(Enum):
     ADVISE = "advise"
     AUTO = "auto"
 
+    @property
+    def activity(self) -> int:
+        """How much is done by itself: off least, auto most."""
+        return list(Mode).index(self)
+
+
+def modes_after(modes: Mapping[str, Mode], scope: str, wanted: Mode) -> dict[str, Mode]:
+    """Modes by scope once a scope has been given a mode.
+
+    The hall's mode ends those of racks and loops that are more active: a hall that was released
+    stays released. What is less active stays: a rack that is off for work stays off.
+    """
+    if scope != "hall":
+        return {**modes, scope: wanted}
+    kept = {s: m for s, m in modes.items() if s != "hall" and m.activity < wanted.activity}
+    return {**kept, "hall": wanted}
+
 
 @dataclass(frozen=True, slots=True)
 class Command:

@@ -35,7 +35,7 @@ from controllers.whatif import what_if
 from drivers.collect import Collector
 from drivers.node import NodeDevice
 from facility.clock import Clock
-from facility.commands import Ack, Command, Decision, Mode, Outcome, Override
+from facility.commands import Ack, Command, Decision, Mode, Outcome, Override, modes_after
 from facility.config import Facility
 from facility.loading import Loaded
 from facility.points import PointId, PointTable, Scan
@@ -297,17 +297,18 @@ class Service:
         self._take_mode(scope, mode)
 
     def _take_mode(self, scope: str, mode: Mode) -> None:
-        if scope == "hall":
-            self._modes = {"hall": mode}
-        else:
-            self._modes[scope] = mode
+        self._modes = modes_after(self._modes, scope, mode)
         self.loop.set_modes(self._modes)
         if mode is Mode.AUTO:
-            taken = self._nodes_in(scope)
+            taken = [node for node in self._nodes_in(scope) if self._acts_on(node)]
             self.letting_go.keep(taken)
             for node in taken:
                 node.resume()
         self.loop.wake()
+
+    def _acts_on(self, node: NodeDevice) -> bool:
+        point = self._parts.site.cap_points[self._parts.site.node_index[node.id]]
+        return self._parts.site.mode_of(point, self.loop.modes) is Mode.AUTO
 
     def _nodes_in(self, scope: str) -> list[NodeDevice]:
         kind, _, name = scope.partition(":")

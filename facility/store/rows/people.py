@@ -7,7 +7,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from facility.commands import Mode, Override
+from facility.commands import Mode, Override, modes_after
 from facility.points import PointId
 from facility.store.errors import UnknownRecord
 from facility.store.records import ApiKey, AuditEntry, ModeRecord, OverrideRecord
@@ -125,11 +125,11 @@ def set_mode(
 ) -> None:
     """Set who acts in a scope.
 
-    The hall's mode ends those of racks and loops: a rack that was in auto before the hall was
-    released must not be in auto again after a restart.
+    What the hall's mode ends (`facility.commands.modes_after`) must not come back after a restart.
     """
-    if scope == "hall":
-        connection.execute(sa.text("DELETE FROM mode WHERE scope != 'hall'"))
+    before = {record.scope: record.mode for record in modes(connection)}
+    for ended in before.keys() - modes_after(before, scope, wanted).keys():
+        connection.execute(sa.delete(mode).where(mode.c.scope == ended))
     connection.execute(
         sa.text(
             "INSERT INTO mode (scope, mode, by_whom, reason, since_ms) "

@@ -70,6 +70,16 @@ def test_after_a_release_of_the_hall_no_restart_finds_a_rack_in_auto(store: Stor
     assert [(m.scope, m.mode) for m in store.modes().result()] == [("hall", Mode.OFF)]
 
 
+def test_a_rack_that_is_off_for_work_stays_off_when_the_hall_goes_to_auto(store: Store) -> None:
+    store.set_mode("rack:r01", Mode.OFF, "ada", "work").result()
+    store.set_mode("rack:r02", Mode.AUTO, "ada", "trial").result()
+    store.set_mode("hall", Mode.AUTO, "bob", "trusted").result()
+    assert [(m.scope, m.mode) for m in store.modes().result()] == [
+        ("hall", Mode.AUTO),
+        ("rack:r01", Mode.OFF),
+    ]
+
+
 def test_keys_are_kept_as_hashes_and_can_be_revoked(store: Store) -> None:
     number = store.add_api_key("demo", "viewer", "$argon2id$…").result()
     key = store.api_keys().result()[0]
