@@ -1,5 +1,6 @@
 """Conditions become alarms: delays, one page per cause, consequences folded under it."""
 
+from controllers.alarms.hands import Hands, hands_of
 from controllers.alarms.machine import AlarmMemory, AlarmState, step
 from controllers.alarms.reach import device_conditions
 from controllers.alarms.watch import (
@@ -11,8 +12,10 @@ from controllers.alarms.watch import (
 __all__ = [
     "AlarmMemory",
     "AlarmState",
+    "Hands",
     "absence_conditions",
     "device_conditions",
+    "hands_of",
     "power_conditions",
     "room_conditions",
     "step",

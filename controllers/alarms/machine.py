@@ -20,13 +20,14 @@ CAUSES: Final = (
     "flow_lost",
     "pump_lost",
     "agent_silent",
+    "hall_released",
 )
 #: What everything that is published hangs on.
 BROKER: Final = "broker"
 #: Those that say that something is not heard.
 OF_REACH: Final = ("device_unreachable", "agent_silent", "data_blind")
 #: The headroom that a loss took away is explained by the loss.
-OF_THE_PLANT: Final = ("redundancy_lost", "overload", "allocation_infeasible")
+OF_THE_PLANT: Final = ("redundancy_lost", "overload", "allocation_infeasible", "hall_released")
 
 
 @dataclass(frozen=True, slots=True)

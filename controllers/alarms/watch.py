@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 
 import numpy as np
 
+from controllers.alarms.hands import HALL, Hands, released_conditions
 from controllers.alarms.machine import BROKER
 from controllers.base import Condition
 from controllers.blocks import above
@@ -113,11 +114,16 @@ def _left(headroom: Headroom) -> str:
     return "Nothing is overloaded, and any further single loss is survivable."
 
 
+def _about(element: str, hands: Hands) -> tuple[str, ...]:
+    return (element, HALL) if element in hands.released else (element,)
+
+
 def power_conditions(
     site: SiteModel,
     snapshot: Snapshot,
     losses: Losses,
     headroom: Headroom,
+    hands: Hands,
     *,
     meter_w: FloatArray,
     caps_term_w: FloatArray,
@@ -129,6 +135,7 @@ def power_conditions(
         snapshot: the present.
         losses: believed.
         headroom: of the plant as it is.
+        hands: whose caps are moved; nothing is said of caps that are not.
         meter_w: float64[R], racks' metered power; NaN unmetered.
         caps_term_w: float64[R], most that their caps allow.
     """
@@ -147,21 +154,24 @@ def power_conditions(
     for element, case, missing_w in headroom.negative():
         what = "its limit now" if case == "normal" else f"its limit after {case}"
         lacks = kilowatts(missing_w)
+        rises = " Caps may not rise." if element in hands.moving else ""
         out.append(
             Condition(
                 "redundancy_lost" if case != "normal" else "overload",
                 element,
                 Severity.CRITICAL,
-                f"{element} lacks {lacks} to stay within {what}. Caps may not rise.",
+                f"{element} lacks {lacks} to stay within {what}.{rises}",
                 page=True,
-                about=(element,),
+                about=_about(element, hands),
                 numbers={"missing_w": missing_w},
             )
         )
     measured = snapshot.good(site.element_meter)
+    above_limit: list[tuple[str, float]] = []
     for i in np.flatnonzero(measured > site.topology.limit_w * 1.005):
         name, limit = site.topology.elements[int(i)], float(site.topology.limit_w[i])
         over = float(measured[i]) - limit
+        above_limit.append((name, over))
         text = f"{name} carries {kilowatts(over)} more than its limit of {kilowatts(limit)}."
         out.append(
             Condition(
@@ -170,9 +180,11 @@ def power_conditions(
                 Severity.CRITICAL,
                 text,
                 page=True,
+                about=_about(name, hands),
                 numbers={"load_w": float(measured[i]), "limit_w": limit},
             )
         )
+    out += released_conditions(hands, headroom, above_limit)
     has_nodes = np.bincount(site.node_rack, minlength=len(site.racks)) > 0
     with np.errstate(invalid="ignore"):
         above_caps = has_nodes & (meter_w > caps_term_w * 1.005 + 50.0)

@@ -66,7 +66,8 @@ def conditions(
                 loop.name,
                 warning,
                 f"{loop.name}: no supply temperature is safe (L {bounds.low_c:.1f} °C above "
-                f"U {bounds.high_c or 0.0:.1f} °C): holding L, shedding caps.",
+                f"U {bounds.high_c or 0.0:.1f} °C). Dry the air or cool the primary side; caps "
+                "must be low until then.",
                 numbers={"low_c": bounds.low_c, "high_c": bounds.high_c},
             )
         )

@@ -12,7 +12,7 @@ from controllers.alarms.watch import things_dead, write_conditions
 from controllers.base import Condition
 from controllers.cooling import LoopOutcome
 from controllers.cycle.overrides import in_force
-from controllers.cycle.plant import Plant
+from controllers.cycle.plant import Plant, paths
 from controllers.cycle.state import CycleInput, Memory
 from controllers.cycle.wanted import Wanted
 from controllers.gpu_caps import CapForce
@@ -43,11 +43,13 @@ def conditions(
         dead = things_dead(site, plant.losses)
         out += alarms.device_conditions(site, inputs.snapshot, dead, loads.blind)
     out += alarms.absence_conditions(site, inputs.snapshot, inputs.modes, inputs.away_s, running_s)
+    hands = alarms.hands_of(site, inputs.modes, paths(site, plant.out))
     out += alarms.power_conditions(
         site,
         inputs.snapshot,
         plant.losses,
         headroom,
+        hands,
         meter_w=loads.meter_w,
         caps_term_w=loads.caps_term_w,
     )
@@ -64,7 +66,7 @@ def conditions(
                 Condition("override_expired", override.id, Severity.INFO, text, on_delay_s=0.0)
             )
     missing = wanted.shortfall
-    if missing is not None:
+    if missing is not None and (hands.any or not site.nodes):
         text = (
             f"No caps fit: {missing.get('element')} lacks {missing.get('kw', 0.0):.1f} kW "
             f"({missing.get('case')}). {missing.get('would_fix', '')}"

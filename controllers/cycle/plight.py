@@ -12,6 +12,7 @@ from controllers.headroom import Headroom, Plight
 from facility.site import SiteModel
 
 _SHORT = ("redundancy_lost", "overload")
+NO_HANDS = "Wattkeeper moves no caps: take load away, or set the mode to auto."
 
 
 def short_since(memory: AlarmMemory) -> int | None:
@@ -31,8 +32,10 @@ def plight(
     wanted: Wanted,
     short_since_ms: int | None,
     now_ms: int,
+    *,
+    acts: bool = True,
 ) -> Plight:
-    """What is lost, since when, and what to do about it."""
+    """What is lost, since when, and what to do about it; `acts`: whether any cap is moved."""
     zone = ZoneInfo(site.facility.site.timezone)
     lost = plant.losses.lost
     if lost:
@@ -42,7 +45,7 @@ def plight(
     since = "" if since_ms is None else clock_time(since_ms, now_ms, zone)
     parts = []
     if not headroom.ok:
-        parts.append(_shortage(plant, wanted, zone, now_ms))
+        parts.append(_shortage(plant, wanted, zone, now_ms) if acts else NO_HANDS)
     if lost:
         parts.append(f"Restore {' and '.join(name.upper() for name in lost)}.")
     return Plight(tuple(lost), since, " ".join(parts))

@@ -16,6 +16,7 @@ from controllers.cycle.wanted import Wanted
 from controllers.gpu_caps import CapForce
 from controllers.headroom import Headroom, sentence
 from controllers.loads import RackLoads
+from facility.commands import Mode
 from facility.points import PointId
 from facility.site import SiteModel
 from facility.snapshot import Snapshot
@@ -99,11 +100,13 @@ def facts_of(
     rise do not, `refused` the overrides that do not fit, `withheld` the writes that were not sent.
     """
     losses = plant.losses
+    acts = any(site.mode_of(p, inputs.modes) is Mode.AUTO for p in site.cap_points)
     text, at_ms = _next(waiting, plant, teller, withheld, inputs.now_ms)
     return {
         "headroom": headroom.to_json(),
         "sentence": sentence(
-            headroom, plight(site, plant, headroom, wanted, short_since_ms, inputs.now_ms)
+            headroom,
+            plight(site, plant, headroom, wanted, short_since_ms, inputs.now_ms, acts=acts),
         ),
         "trust": trust(inputs.snapshot, loads.blind),
         "allocation": allocation(site, wanted, finished, force, waiting),
