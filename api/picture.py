@@ -15,6 +15,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from api.hall import Hall
+from controllers.wording import lacking, room_left
 from facility.commands import Decision, Mode
 from facility.points import Grade, PointId
 from facility.snapshot import Snapshot
@@ -302,18 +303,32 @@ def trust(hall: Hall) -> TrustView:
     )
 
 
+def standing(study: Mapping[str, Any]) -> str:
+    """How a study stands: "bad", "degraded" or "ok".
+
+    Bad: something is over its limit in some case, or a rack is dark. Degraded: some single loss
+    darkens a rack that has more than one feed.
+    """
+    rows = by_name(study.get("racks"), "rack").values()
+    if study.get("ok") is not True or any("normal" in (row.get("down_in") or ()) for row in rows):
+        return "bad"
+    at_risk = any(row.get("down_in") and row.get("single_fed") is not True for row in rows)
+    return "degraded" if at_risk else "ok"
+
+
 def sentence(hall: Hall) -> tuple[str, str]:
     """The one thing to know, and how it stands: "ok", "degraded", "bad" or "unknown".
 
-    Degraded: something is lost now, and what is left would still not be overloaded.
+    Degraded: something is lost now, some single loss would darken a rack, or cooling has trouble,
+    and what is left would still not be overloaded.
     """
     decision = hall.decision()
     study = fact(decision, "headroom")
     if decision is None or not study:
         return "Not known yet: the first cycle has not finished.", "unknown"
     stated = decision.facts.get("sentence")
-    state = "ok" if study.get("ok") is True else "bad"
-    if state == "ok" and fact(decision, "losses").get("lost"):
+    state = standing(study)
+    if state == "ok" and (fact(decision, "losses").get("lost") or decision.facts.get("trouble")):
         state = "degraded"
     if isinstance(stated, str) and stated:
         return stated, state
@@ -323,11 +338,9 @@ def sentence(hall: Hall) -> tuple[str, str]:
     if left_w is None:
         return "No element has a rating: headroom cannot be known.", "unknown"
     if study.get("ok") is True:
-        return (
-            f"Any single loss is survivable. Tightest: {where}, {left_w / 1e3:.0f} kW left.",
-            state,
-        )
-    return f"Redundancy is lost: {where} lacks {-left_w / 1e3:.0f} kW.", state
+        safe = "Any single loss is survivable. " if state == "ok" else ""
+        return f"{safe}Tightest: {where}, {room_left(left_w)} left.", state
+    return f"Redundancy is lost: {where} lacks {lacking(-left_w)}.", state
 
 
 def action(hall: Hall, which: str) -> tuple[str, int | None]:

@@ -14,6 +14,8 @@ from typing import Any
 
 import numpy as np
 
+from controllers.wording import NAMED, lacking, listed, room_left
+from controllers.wording import kilowatts as kilowatts
 from facility.points import FloatArray, IntArray
 from facility.topology import Shares, Topology
 
@@ -266,21 +268,32 @@ class Plight:
 
 
 def sentence(headroom: Headroom, plight: Plight | None = None) -> str:
-    """What an operator must know first: what is lost, what is tightest, what to do."""
+    """What an operator must know first: what is dark, lost, without a spare, tightest; what to do.
+
+    Not overloaded is not supplied: a loss counts as survivable only if it also darkens no rack
+    that has a second feed.
+    """
     plight = plight or Plight()
-    binding = headroom.binding
     since = f" since {plight.since}" if plight.since else ""
+    dark, spareless = _dark(headroom), _spareless(headroom)
     if plight.lost:
         verb = "is" if len(plight.lost) == 1 else "are"
         start = f"{', '.join(name.upper() for name in plight.lost)} {verb} lost{since}"
-        if headroom.ok:
+        if headroom.ok and not dark:
             start += ", and nothing is overloaded"
-        return _joined(f"{start}.", _second_feeds(headroom), _tightest(headroom, " too"), plight)
-    if binding is None:
-        return _joined("No element has a rating: nothing is known of any loss.", plight)
-    if headroom.ok:
-        return _joined("Any single loss is survivable.", _tightest(headroom, ""), plight)
-    return _joined(_tightest(headroom, "", since), plight)
+        tail = (spareless, _tightest(headroom, " too"), _single_fed(headroom))
+        return _joined(dark, f"{start}.", *tail, plight)
+    if headroom.binding is None:
+        unknown = "" if dark else "No element has a rating: nothing is known of any loss."
+        return _joined(dark, spareless, unknown, _single_fed(headroom), plight)
+    if not headroom.ok:
+        return _joined(
+            dark, _tightest(headroom, "", since), spareless, _single_fed(headroom), plight
+        )
+    t = headroom.topology
+    backed = not len(t.racks) or bool((t.feed_counts[: len(t.racks)] > 1).any())
+    healthy = "" if dark or spareless or not backed else "Any single loss is survivable."
+    return _joined(dark, spareless, healthy, _tightest(headroom, ""), _single_fed(headroom), plight)
 
 
 def _joined(*parts: str | Plight) -> str:
@@ -288,32 +301,61 @@ def _joined(*parts: str | Plight) -> str:
     return " ".join(text for text in texts if text)
 
 
-def _second_feeds(headroom: Headroom) -> str:
-    """How many racks hang on one feed now, though they have more."""
+def _dark(headroom: Headroom) -> str:
+    """Racks without supply now."""
     t = headroom.topology
-    alone = sum(bool(shared(t, i) or down_in(t, i)) for i in range(len(t.racks)))
-    if not alone:
+    names = [rack for i, rack in enumerate(t.racks) if not t.compiled.up[0, i]]
+    if not names:
         return ""
-    racks_have = "1 rack has" if alone == 1 else f"{alone} racks have"
-    return f"{racks_have} no second feed left."
+    racks_are = "1 rack is" if len(names) == 1 else f"{len(names)} racks are"
+    return f"{racks_are} dark: {listed(names)}."
+
+
+def _spareless(headroom: Headroom) -> str:
+    """Racks with more than one feed that some single loss darkens all the same."""
+    t, c = headroom.topology, headroom.topology.compiled
+    racks = len(t.racks)
+    living = t.feed_counts - np.bincount(t.feed_load[t.dead_feeds], minlength=len(t.loads))
+    at_risk = ((t.feed_counts > 1) & c.up[0] & ~c.up.all(axis=0))[:racks]
+    alone = at_risk & (living[:racks] == 1)
+    parts = []
+    if count := int(alone.sum()):
+        hang, them = ("1 rack hangs", "it") if count == 1 else (f"{count} racks hang", "them")
+        parts.append(f"{hang} on one feed: losing it darkens {them}.")
+    rest = np.flatnonzero(at_risk & ~alone)
+    if len(rest):
+        cases = np.flatnonzero(~c.up[:, rest].all(axis=1))
+        where = [t.elements[int(e)].upper() for e in c.lost[cases]]
+        names = ", ".join(where[:NAMED]) + (f", {len(where) - NAMED} more" if where[NAMED:] else "")
+        hang, them = ("1 rack hangs", "it") if len(rest) == 1 else (f"{len(rest)} racks hang", "")
+        losing = "losing it" if len(where) == 1 else "losing one of these"
+        parts.append(f"{hang} on {names} with all feeds: {losing} darkens {them or 'them'}.")
+    return " ".join(parts)
+
+
+def _single_fed(headroom: Headroom) -> str:
+    """Racks that have but one feed by their own declaration, and are supplied."""
+    t = headroom.topology
+    names = [
+        rack for i, rack in enumerate(t.racks) if int(t.feed_counts[i]) == 1 and t.compiled.up[0, i]
+    ]
+    if not names:
+        return ""
+    return f"{listed(names)} {'is' if len(names) == 1 else 'are'} single-fed."
 
 
 def _tightest(headroom: Headroom, too: str, since: str = "") -> str:
     """The least headroom: which element, in which case, how many kW."""
     if headroom.binding is None:
         return ""
+    if headroom.ok and not headroom.topology.compiled.up[0].any():
+        return ""  # Nothing is supplied: room on paper helps nobody.
     element, case, room_w = headroom.binding
     failing = case.removeprefix("loss of ").upper()
     condition = "now" if case == "normal" else f"if {failing} fails{too}"
     if headroom.ok:
-        return f"Tightest: {element.upper()} {condition}, {kilowatts(room_w)} left."
+        return f"Tightest: {element.upper()} {condition}, {room_left(room_w)} left."
     more = len(headroom.negative()) - 1
     others = f" {more} more element{'s' if more > 1 else ''} would be over." if more else ""
     start = "Over its limit now" if case == "normal" else "Redundancy is lost"
-    return f"{start}{since}: {element.upper()} lacks {kilowatts(-room_w)} {condition}.{others}"
-
-
-def kilowatts(power_w: float) -> str:
-    """As many digits as a person needs: "84 kW", "0.4 kW"."""
-    kilo = power_w / 1000.0
-    return f"{kilo:.0f} kW" if abs(kilo) >= 10.0 else f"{kilo:.1f} kW"
+    return f"{start}{since}: {element.upper()} lacks {lacking(-room_w)} {condition}.{others}"

@@ -57,12 +57,14 @@ def headroom_text(answer: Headroom) -> str:
 
 
 def _remark(rack: dict[str, object]) -> str:
+    down = rack["down_in"]
+    if isinstance(down, list) and "normal" in down:
+        return "dark now"
     if rack["single_fed"]:
         return "one feed only"
     shared = rack["shared"]
     if isinstance(shared, list) and shared:
-        return f"both feeds end with {', '.join(shared)}"
-    down = rack["down_in"]
+        return f"goes dark with {', '.join(shared)}"
     return f"down after {down[0]}" if isinstance(down, list) and down else "-"
 
 

@@ -209,10 +209,12 @@ def rack_rows(views: Sequence[Any]) -> list[dict[str, Any]]:
     rows = []
     for view in views:
         flags = []
+        if "normal" in view.down_in:
+            flags.append("dark now: no supply.")
         if view.single_fed:
             flags.append("one feed only.")
         if view.shared:
-            flags.append(f"both feeds hang on {', '.join(view.shared)}.")
+            flags.append(f"goes dark with {', '.join(view.shared)}.")
         if view.mode is not Mode.AUTO:
             flags.append(f"mode {view.mode.value}.")
         rows.append(
@@ -320,31 +322,3 @@ def overview(hall: Hall, records: Sequence[AlarmRecord], alarms_note: str) -> di
         "elements": list(hall.facility.power.elements),
         "a_point": str(hall.table.specs[0].id) if len(hall.table) else "",
     }
-
-
-def dark_racks(study: Mapping[str, Any]) -> list[str]:
-    """Racks that are without power in the normal case of a study."""
-    rows = by_name(study.get("racks"), "rack")
-    return [rack for rack, row in rows.items() if "normal" in (row.get("down_in") or ())]
-
-
-def what_if_answer(fail: Sequence[str], study: Mapping[str, Any]) -> str:
-    """The answer to "what if these fail", in one or two sentences."""
-    names = " and ".join(fail)
-    verb = "fail" if len(fail) > 1 else "fails"
-    binding = study.get("binding") or {}
-    left_w = number(binding.get("headroom_w"))
-    if left_w is None:
-        return f"If {names} {verb}, no rated element is left to judge by."
-    element, case = binding.get("element"), str(binding.get("case"))
-    if study.get("ok"):
-        return (
-            f"If {names} {verb}, any further single loss is survivable. "
-            f"Tightest: {element}, {case}, {power(left_w)} left."
-        )
-    if case == "normal":
-        return f"If {names} {verb}, {element} is overloaded by {power(-left_w)} at once."
-    return (
-        f"If {names} {verb}, the hall runs on without redundancy: "
-        f"{case} on top would overload {element} by {power(-left_w)}."
-    )

@@ -10,7 +10,7 @@ from fastapi import APIRouter, Depends, Request
 from fastapi.sse import EventSourceResponse, ServerSentEvent
 from starlette.responses import RedirectResponse, Response
 
-from api.picture import iso, number
+from api.picture import iso, number, standing
 from api.problems import Problem
 from api.routes.deps import ask, needs
 from api.routes.events import STREAM_S, room
@@ -21,7 +21,8 @@ from api.web.acting import Acting
 from api.web.charts import spark
 from api.web.desk import Desk
 from api.web.forms import local_path, read_form
-from api.web.overview import dark_racks, element_table, what_if_answer
+from api.web.overview import element_table
+from api.web.supposing import dark_racks, what_if_answer
 from api.web.wording import point_name
 from facility.kinds import KINDS
 
@@ -123,6 +124,7 @@ class Pages:
             fail=fail,
             answer=what_if_answer(fail, study),
             dark=dark_racks(study),
+            state=standing(study),
             element_rows=element_table(study),
             elements=list(self._desk.hall.facility.power.elements),
         )

@@ -141,7 +141,7 @@ async def test_lost_redundancy_says_which_how_much_since_when_and_what_to_do(
     )
     page = await browser.open("/")
     seen = text_of(page)
-    assert "Redundancy is lost: ROW1-A lacks 22 kW" in seen
+    assert "Redundancy is lost: ROW1-A lacks 23 kW" in seen
     assert "Since 16:00:01 CET." in seen
     assert "Take 22 kW off row 1." in seen
     assert 'class="top bad"' in page
@@ -287,13 +287,23 @@ async def test_a_form_without_its_token_changes_nothing(
 async def test_the_what_if_study_answers_in_a_sentence(browser: Browser, hall: MemoryHall) -> None:
     hall.rack_load_w = 12_000.0
     hall.run_cycle()
-    seen = text_of(await browser.open("/what-if?fail=ups-a1"))
-    assert "If ups-a1 fails, any further single loss is survivable." in seen
+    page = await browser.open("/what-if?fail=ups-a1")
+    assert "If ups-a1 fails, any further single loss is survivable." in text_of(page)
+    assert 'class="top ok"' in page
+    page = await browser.open("/what-if?fail=pdu-a")
+    assert "survivable" not in text_of(page)
+    assert "nothing is overloaded, but 8 racks go dark with one further loss: r01-r08." in (
+        text_of(page)
+    )
+    assert 'class="top degraded"' in page
     hall.rack_load_w = 24_000.0
     seen = text_of(await browser.open("/what-if?fail=ups-a1"))
     assert "runs on without redundancy: loss of" in seen
-    seen = text_of(await browser.open("/what-if?fail=pdu-a&fail=pdu-b"))
-    assert "Goes dark at once r01, r02" in seen
+    page = await browser.open("/what-if?fail=pdu-a&fail=pdu-b")
+    assert "Goes dark at once r01, r02" in text_of(page)
+    assert "If pdu-a and pdu-b fail, 8 racks go dark at once: r01-r08." in text_of(page)
+    assert 'class="top bad"' in page
+    assert "survivable" not in text_of(page)
     await browser.open("/what-if?fail=nope", 404)
 
 
@@ -429,6 +439,13 @@ async def test_a_lost_element_is_told_in_the_controllers_own_words(
     assert said in seen
     assert "Any single loss is survivable" not in seen
     assert 'class="top degraded"' in page
+
+
+async def test_a_dark_hall_has_no_check_mark(browser: Browser, hall: MemoryHall) -> None:
+    hall.rack_load_w = 12_000.0
+    for lost, state in (["pdu-a", "pdu-b"], "bad"), (["pdu-a"], "degraded"):
+        hall.run_cycle(headroom=await hall.what_if(lost), sentence="As the controller says.")
+        assert f'class="top {state}"' in await browser.open("/")
 
 
 async def test_losses_prices_and_what_no_plan_can_fit_are_said(

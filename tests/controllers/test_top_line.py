@@ -6,13 +6,15 @@ import re
 from zoneinfo import ZoneInfo
 
 import numpy as np
+import pytest
 
 from controllers.cycle.plight import clock_time
 from controllers.headroom import Plight, sentence, study
+from controllers.wording import kilowatts, lacking, listed, room_left
 from facility.topology import Topology
 from tests.controllers.rig import Hall
 from tests.controllers.toy import Toy, site_of, small_hall
-from tests.facility.topology.test_topology_by_hand import two_sides
+from tests.facility.topology.test_topology_by_hand import power, two_sides
 
 
 def test_without_any_loss_the_line_is_as_before() -> None:
@@ -28,7 +30,7 @@ def test_a_lost_element_is_never_called_survivable_in_passing() -> None:
     assert found.ok
     text = sentence(found, Plight(("pdu-b",), "03:12:04 CET", "Restore PDU-B."))
     assert text.startswith("PDU-B is lost since 03:12:04 CET, and nothing is overloaded. ")
-    assert "no second feed left" in text
+    assert "1 rack hangs on one feed: losing it darkens it." in text
     assert "Any single loss is survivable" not in text
     assert text.endswith(" kW left. Restore PDU-B.")
 
@@ -47,7 +49,7 @@ def test_lost_redundancy_without_a_loss_says_since_when() -> None:
     found = study(Topology.of(two_sides()), np.array([150_300.0]))
     plight = Plight((), "03:12:04 CET", "Caps come down until it is restored.")
     text = sentence(found, plight)
-    assert text.startswith("Redundancy is lost since 03:12:04 CET: PDU-A lacks 30 kW if ")
+    assert text.startswith("Redundancy is lost since 03:12:04 CET: PDU-A lacks 31 kW if ")
     assert text.endswith("Caps come down until it is restored.")
 
 
@@ -86,3 +88,86 @@ def test_a_moment_of_another_day_carries_its_date() -> None:
     at_ms = 1_795_000_000_000
     assert clock_time(at_ms, at_ms + 1000, zone) == "12:06:40 CET"
     assert clock_time(at_ms, at_ms + 86_400_000, zone) == "2026-11-18 12:06:40 CET"
+
+
+def row_of(feeds: dict[str, dict[str, str]]) -> Topology:
+    """One utility, UPS and PDU a side; `feeds` of each rack."""
+    elements: dict[str, dict[str, object]] = {}
+    for side in "ab":
+        elements[f"grid-{side}"] = {"kind": "source"}
+        elements[f"ups-{side}"] = {
+            "kind": "ups", "fed_by": [f"grid-{side}"], "rating": "100 kW", "autonomy": "300 s",
+        }  # fmt: skip
+        elements[f"pdu-{side}"] = {"kind": "pdu", "fed_by": [f"ups-{side}"], "rating": "90 kW"}
+    racks = {name: {"feeds": ends, "rating": "10 kW"} for name, ends in feeds.items()}
+    return Topology.of(power(elements=elements, racks=racks))
+
+
+BOTH = {"a": "pdu-a", "b": "pdu-b"}
+
+
+def said(topology: Topology) -> str:
+    found = study(topology, topology.nameplate_w)
+    assert found.ok
+    return sentence(found)
+
+
+def test_a_dark_hall_is_not_called_well() -> None:
+    hall = row_of({f"r{i:02d}": BOTH for i in range(1, 9)})
+    assert said(hall.without(["ups-a", "ups-b"])) == "8 racks are dark: r01-r08."
+    some = row_of({"r01": BOTH, "r02": {"a": "pdu-a"}})
+    text = said(some.without(["ups-a"]))
+    assert text.startswith("1 rack is dark: r02. 1 rack hangs on one feed: losing it darkens it.")
+    assert "survivable" not in text
+    assert "single-fed" not in text
+
+
+def test_racks_on_their_last_feed_are_not_called_survivable() -> None:
+    hall = row_of({"r01": BOTH, "r02": BOTH, "r03": BOTH})
+    text = said(hall.without(["ups-a"]))
+    assert text.startswith("3 racks hang on one feed: losing it darkens them. Tightest: PDU-B now")
+    assert "survivable" not in text
+
+
+def test_two_cords_on_one_element_are_not_called_survivable() -> None:
+    text = said(row_of({"r01": {"a": "pdu-a", "b": "pdu-a"}, "r02": BOTH}))
+    assert text.startswith(
+        "1 rack hangs on UPS-A, PDU-A with all feeds: losing one of these darkens it. "
+    )
+    assert "survivable" not in text
+
+
+def test_a_rack_declared_with_one_feed_is_mentioned_once() -> None:
+    text = said(row_of({"r01": BOTH, "r07": {"a": "pdu-a"}}))
+    assert text.startswith("Any single loss is survivable. Tightest: ")
+    assert text.endswith(" left. r07 is single-fed.")
+    assert text.count("r07") == 1
+    assert "survivable" not in said(row_of({"r07": {"a": "pdu-a"}}))
+
+
+def test_dark_racks_come_before_the_loss_that_made_them_so() -> None:
+    hall = row_of({"r01": BOTH, "r02": {"a": "pdu-a"}}).without(["ups-a"])
+    text = sentence(study(hall, hall.nameplate_w), Plight(("ups-a",), "", "Restore UPS-A."))
+    assert text.startswith("1 rack is dark: r02. UPS-A is lost. 1 rack hangs on one feed")
+    assert text.endswith("Restore UPS-A.")
+
+
+@pytest.mark.parametrize(
+    ("watts", "left", "short", "nearest"),
+    [
+        (23_800.0, "23 kW", "24 kW", "24 kW"),
+        (84_000.0 - 1e-8, "84 kW", "84 kW", "84 kW"),
+        (9_990.0, "9.9 kW", "10.0 kW", "10.0 kW"),
+        (390.0, "0.3 kW", "0.4 kW", "0.4 kW"),
+        (0.0, "0.0 kW", "0.0 kW", "0.0 kW"),
+    ],
+)
+def test_room_is_never_rounded_up_and_a_lack_never_down(
+    watts: float, left: str, short: str, nearest: str
+) -> None:
+    assert (room_left(watts), lacking(watts), kilowatts(watts)) == (left, short, nearest)
+
+
+def test_runs_of_names_are_drawn_together() -> None:
+    assert listed(["r09", "r10", "r12", "cage", "cage2"]) == "r09-r10, r12, cage, cage2"
+    assert listed([f"r{i}" for i in range(0, 14, 2)]) == "r0, r2, r4, r6, r8 and 2 more"

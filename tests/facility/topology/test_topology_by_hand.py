@@ -238,7 +238,7 @@ def test_the_top_line_names_what_is_tight_and_what_is_lost() -> None:
         "Any single loss is survivable. Tightest: UPS-A1 if PDU-B fails, 20 kW left."
     )
     lost = sentence(study(topology, np.array([150_300.0])))
-    assert lost.startswith("Redundancy is lost: PDU-A lacks 30 kW if ")
+    assert lost.startswith("Redundancy is lost: PDU-A lacks 31 kW if ")
 
 
 @pytest.mark.parametrize(
