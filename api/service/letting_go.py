@@ -14,6 +14,8 @@ from typing import Final
 import structlog
 
 from api.hall import Released
+from controllers.headroom import Headroom, kilowatts
+from drivers.agent.lease import LOCAL
 from drivers.node import NodeDevice
 from facility.commands import Outcome
 from facility.config import Facility
@@ -22,6 +24,8 @@ log = structlog.get_logger(__name__)
 
 #: A node that does not answer is asked this many times; then its lease ends by itself.
 TRIES: Final = 3
+#: So many elements at risk are named.
+NAMED: Final = 4
 #: Between two tries of one node, so that a broker or an agent may come back, seconds.
 AGAIN_S: Final = 10.0
 
@@ -52,19 +56,33 @@ class LettingGo:
         """Whether a release is going on: nodes wait for their turn or for their answer."""
         return bool(self._queue or self._running)
 
-    def preview(self, scope: str, nodes: Sequence[NodeDevice], loops: Sequence[str]) -> Released:
+    def preview(
+        self,
+        scope: str,
+        nodes: Sequence[NodeDevice],
+        loops: Sequence[str],
+        at_most: Headroom | None = None,
+    ) -> Released:
         """What a release lets happen: every board may go back to the limit it had before us.
 
         The agents know those limits, we count the boards' maximum: the load can rise by no more.
-        A node that tells no cap is spread as if it stood at its lowest.
+        A node that tells no cap is spread as if it stood at its lowest; one that is local already
+        moves nothing.
+
+        Args:
+            scope: to be released.
+            nodes: in it.
+            loops: in it.
+            at_most: headroom if every one of `leaving(nodes)` rose to its boards' maximum.
         """
+        here, nodes = nodes, self.leaving(nodes)
         moves_w: float | None = 0.0
         for node in nodes:
             rise_w = self._known_rise_w(node)
             moves_w = None if moves_w is None or rise_w is None else moves_w + rise_w
         parts = []
         if nodes:
-            much = "an unknown amount" if moves_w is None else f"up to {moves_w / 1e6:.3f} MW"
+            much = "an unknown amount" if moves_w is None else f"up to {amount(moves_w)}"
             ahead = [name for name in self._queue if name not in {node.id for node in nodes}]
             took = spoken(self._seconds([*ahead, *(node.id for node in nodes)]))
             parts.append(
@@ -74,17 +92,25 @@ class LettingGo:
             if silent:
                 names = ", ".join(silent[:5]) + (" …" if len(silent) > 5 else "")
                 parts.append(f"{len(silent)} of them are silent and may follow later: {names}")
-            left = [
-                f"{node.id} ({', '.join(node.left_behind)})" for node in nodes if node.left_behind
-            ]
-            if left:
-                parts.append(f"GPUs that the last release could not give back: {', '.join(left)}")
+            if at_most is not None and (risk := at_risk(at_most)):
+                parts.append(risk)
+        if already := len(here) - len(nodes):
+            which = "the" if already == len(here) else f"{already} other"
+            parts.append(f"{which} nodes are already released")
+        left = [f"{node.id} ({', '.join(node.left_behind)})" for node in here if node.left_behind]
+        if left:
+            parts.append(f"GPUs that the last release could not give back: {', '.join(left)}")
         if loops:
             parts.append(
                 f"the supply temperature of {', '.join(loops)} stays where it is, at the CDU"
             )
         text = "; ".join(parts) + "." if parts else "Nothing is controlled."
+        text = text[0].upper() + text[1:]
         return Released(scope, moves_w, text)
+
+    def leaving(self, nodes: Sequence[NodeDevice]) -> list[NodeDevice]:
+        """Those of `nodes` whose limits are not their own yet."""
+        return [node for node in nodes if not _local(node)]
 
     def add(self, nodes: Sequence[NodeDevice]) -> None:
         """Release these in turns; those already waiting keep their place."""
@@ -177,6 +203,8 @@ class LettingGo:
         return config.gpus * max(config.max_cap - config.min_cap, 0.0)
 
     def _known_rise_w(self, node: NodeDevice) -> float | None:
+        if _local(node):
+            return 0.0
         status = node.status
         caps = [] if status is None else [g.enforced_w for g in status.gpus]
         known = [float(cap) for cap in caps if cap is not None]
@@ -184,6 +212,43 @@ class LettingGo:
             return None
         most_w = self._facility.nodes[node.id].max_cap
         return sum(max(most_w - cap, 0.0) for cap in known)
+
+
+def _local(node: NodeDevice) -> bool:
+    """Whether the agent says that the node's limits are its own: released or never capped."""
+    return node.status is not None and node.status.state in LOCAL
+
+
+def amount(power_w: float) -> str:
+    """`79 kW`; megawatts from one on."""
+    return kilowatts(power_w) if abs(power_w) < 1e6 else f"{power_w / 1e6:.2f} MW"
+
+
+def at_risk(headroom: Headroom) -> str:
+    """Which elements a load would overload, or leave without N+1; "" if none."""
+    over = {
+        name: float(normal_w - limit_w)
+        for name, normal_w, limit_w in zip(
+            headroom.topology.elements, headroom.normal_w, headroom.limit_w, strict=True
+        )
+        if normal_w > limit_w
+    }
+    thin = [(name, lacks_w) for name, _, lacks_w in headroom.negative() if name not in over]
+    if not over and not thin:
+        return ""
+    parts = []
+    if over:
+        worst = sorted(over.items(), key=lambda item: -item[1])
+        parts.append(f"{_each(worst)} would exceed its limit")
+    if thin:
+        parts.append(f"{_each(thin)} would lose N+1")
+    return f"at that maximum {', and '.join(parts)}"
+
+
+def _each(elements: Sequence[tuple[str, float]]) -> str:
+    text = ", ".join(f"{name} (by {kilowatts(by_w)})" for name, by_w in elements[:NAMED])
+    more = len(elements) - NAMED
+    return text + (f" and {more} more" if more > 0 else "")
 
 
 def spoken(seconds: float) -> str:

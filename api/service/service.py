@@ -8,7 +8,6 @@ from __future__ import annotations
 import asyncio
 import uuid
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -27,22 +26,19 @@ from api.hall import (
 from api.service.absence import Absence
 from api.service.hall_lease import HallLease
 from api.service.letting_go import LettingGo
+from api.service.parts import Parts
 from api.service.timings import cycle_milliseconds
 from api.service.tripwire import Tripwire
 from api.webhooks import Courier
 from controllers.loop import ControlLoop
-from controllers.whatif import what_if
+from controllers.whatif import at_most, what_if
 from drivers.collect import Collector
 from drivers.node import NodeDevice
 from facility.clock import Clock
 from facility.commands import Ack, Command, Decision, Mode, Outcome, Override, modes_after
 from facility.config import Facility
-from facility.loading import Loaded
 from facility.points import PointId, PointTable, Scan
-from facility.ports import Device
-from facility.recording import Recorder
-from facility.site import SiteModel
-from facility.snapshot import LiveImage, Snapshot
+from facility.snapshot import Snapshot
 from facility.store import Store, StoreError
 from facility.store.adapters import committed
 from facility.store.records import CycleRecord
@@ -52,24 +48,6 @@ log = structlog.get_logger(__name__)
 LONGEST_OVERRIDE_MIN = 24 * 60.0
 #: A release waits no longer than this for the database, seconds.
 JOURNAL_WAIT_S = 2.0
-
-
-@dataclass
-class Parts:
-    """What wiring puts together; see `api.service.wiring`."""
-
-    loaded: Loaded
-    facility: Facility
-    clock: Clock
-    store: Store
-    site: SiteModel
-    image: LiveImage
-    devices: Mapping[str, Device]
-    nodes: Mapping[str, NodeDevice]
-    collector: Collector
-    lease: HallLease
-    courier: Courier
-    recorder: Recorder | None = None
 
 
 class Service:
@@ -367,7 +345,11 @@ class Service:
     def release_preview(self, scope: str) -> Released:
         """What `release` would do."""
         self._known_scope(scope)
-        return self.letting_go.preview(scope, self._nodes_in(scope), self._loops_in(scope))
+        nodes, inputs, most = self._nodes_in(scope), self.loop.inputs, None
+        if inputs is not None:
+            rising = {node.id for node in self.letting_go.leaving(nodes)}
+            most = at_most(self._parts.site, self.loop.memory, inputs, rising)
+        return self.letting_go.preview(scope, nodes, self._loops_in(scope), most)
 
     async def release(self, scope: str, by: str, reason: str) -> Released:
         """Give everything in a scope back to local control, database or not.

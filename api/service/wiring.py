@@ -11,7 +11,8 @@ from api.service import secrets
 from api.service.hall_lease import HallLease
 from api.service.journalling import HallJournal
 from api.service.overlay import Overlay
-from api.service.service import Parts, Service
+from api.service.parts import Parts
+from api.service.service import Service
 from api.webhooks import Courier, Post, Sink, decode_secret, sinks_of
 from controllers.cycle.state import recorded_shape
 from controllers.loop import ControlLoop

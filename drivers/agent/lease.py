@@ -31,6 +31,10 @@ class State(IntEnum):
     RELEASED = 4
 
 
+#: States in which a node's limits are its own.
+LOCAL: Final = (State.UNMANAGED, State.RELEASED)
+
+
 #: A command is void this long after the agent made the nonce that it quotes, whatever it says.
 DEADLINE_S: Final = 2.0
 

@@ -13,7 +13,7 @@ from typing import Final
 
 import structlog
 
-from drivers.agent.lease import DEADLINE_S, State
+from drivers.agent.lease import DEADLINE_S, LOCAL, State
 from drivers.agent.protocol import (
     OFFLINE,
     CapMessage,
@@ -41,6 +41,7 @@ FRESH_S: Final = 1.1
 #: What the agent may need to write eight GPUs and read them back, beyond the deadline itself.
 WRITE_S: Final = 1.5
 RENEW_S: Final = 5.0
+RELEASES: Final = {"applied": Outcome.APPLIED, "clamped": Outcome.CLAMPED}
 
 _log = structlog.get_logger("wattkeeper.node")
 
@@ -230,10 +231,14 @@ class NodeDevice:
             if answer.gpus:
                 failed = (gpu.uuid for gpu in answer.gpus if gpu.answer.fault is not None)
                 self.left_behind = tuple(failed)
-            say = _log.info if answer.code == "applied" else _log.warning
-            say("node released", node=self._id, code=answer.code, detail=answer.detail)
-            known = {"applied": Outcome.APPLIED, "clamped": Outcome.CLAMPED}
-            return known.get(answer.code, Outcome.REJECTED)
+            outcome = RELEASES.get(answer.code)
+            if outcome is None and status.state in LOCAL:
+                _log.info("node was already released", node=self._id)
+                return Outcome.APPLIED
+            say = _log.info if outcome is Outcome.APPLIED else _log.warning
+            what = "node not released" if outcome is None else "node released"
+            say(what, node=self._id, code=answer.code, detail=answer.detail)
+            return outcome or Outcome.REJECTED
 
     def resume(self) -> None:
         """Let the node be leased and commanded again after a release."""

@@ -7,7 +7,10 @@ import random
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from api.service.letting_go import AGAIN_S, TRIES, LettingGo, spoken
+import numpy as np
+
+from api.service.letting_go import AGAIN_S, TRIES, LettingGo, amount, at_risk, spoken
+from controllers.headroom import study
 from drivers.agent.agent import Agent, Settings
 from drivers.agent.lease import State
 from drivers.agent.state import MemoryState
@@ -16,6 +19,7 @@ from drivers.node import NodeDevice, keep_leases
 from facility.clock import LoopClock
 from facility.config import Facility
 from facility.loading import load_text
+from facility.topology import Topology
 from tests.drivers.agent.rig import START_MS, Gpus, in_virtual_time
 
 CAP_W = 400.0
@@ -30,6 +34,19 @@ power:
   racks:
     r01: {rating: 100 kW, feeds: {a: grid}}
 nodes:
+"""
+
+RISKY = """
+facility: 1
+site: {name: t, timezone: UTC}
+power:
+  elements:
+    grid-a: {kind: source}
+    grid-b: {kind: source}
+    row-a: {kind: busway, fed_by: [grid-a], rating: 10 kW}
+    row-b: {kind: busway, fed_by: [grid-b], rating: 10 kW}
+  racks:
+    r01: {rating: 30 kW, feeds: {a: row-a, b: row-b}}
 """
 
 
@@ -91,7 +108,7 @@ def test_a_big_hall_released_at_once_would_be_the_largest_load_step() -> None:
         told = hall.letting_go.preview("hall", everyone, ["loop-1"])
         assert told.moves_w == 40 * RISE_W
         assert "40 nodes return to their own limits over about 8 min" in told.text
-        assert "up to 0.024 MW" in told.text
+        assert "up to 24 kW" in told.text
         hall.letting_go.add(everyone)
         seen = [hall.total_w()]
         for _ in range(520):
@@ -195,3 +212,34 @@ def test_how_long_is_said_as_people_say_it() -> None:
         "over about 3 min",
         "over about 25 min",
     ]
+
+
+def test_a_second_release_reported_failure_for_nodes_already_released() -> None:
+    async def work() -> None:
+        hall = await Hall.start(3)
+        everyone = list(hall.nodes.values())
+        hall.letting_go.add(everyone)
+        await asyncio.sleep(90.0)
+        assert hall.released() == list(hall.nodes)
+        again = hall.letting_go.preview("hall", everyone, ())
+        assert again.moves_w == 0.0
+        assert again.text == "The nodes are already released."
+        hall.letting_go.add(everyone)
+        await asyncio.sleep(TRIES * (AGAIN_S + 5.0))
+        assert not hall.letting_go.busy
+        assert hall.letting_go.unanswered == set()
+
+    in_virtual_time(work)
+
+
+def test_a_release_preview_names_what_would_be_overloaded() -> None:
+    topology = Topology.of(load_text(RISKY, "hall.yaml").facility.power)
+    text = at_risk(study(topology, np.array([12_000.0])))
+    assert text == "at that maximum row-a (by 2.0 kW), row-b (by 2.0 kW) would lose N+1"
+    text = at_risk(study(topology, np.array([22_000.0])))
+    assert text == ("at that maximum row-a (by 1.0 kW), row-b (by 1.0 kW) would exceed its limit")
+    assert at_risk(study(topology, np.array([9_000.0]))) == ""
+
+
+def test_amounts_of_power_are_said_in_the_unit_that_people_use() -> None:
+    assert [amount(w) for w in (0.0, 79_000.0, 1.25e6)] == ["0.0 kW", "79 kW", "1.25 MW"]
