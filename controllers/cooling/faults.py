@@ -21,6 +21,8 @@ DEAD_FLOW: Final = 0.7
 HOT_K: Final = 3.0
 SAME_READ_S: Final = 0.05
 FINE_S: Final = 60.0
+#: Sensors must have been dry and well read for so long before anything rises after a leak.
+DRY_S: Final = 600.0
 LEVEL_FALL: Final = 0.02
 PRESSURE_FALL: Final = 0.2
 RUNNING, FAILED = 1, 2
@@ -102,6 +104,8 @@ class Leaks:
         cdus: CDU names with a wet sensor, and whether that is confirmed.
         faults: devices whose leak sensor itself is broken.
         falling: a level or pressure fell.
+        drying: bool[R], a confirmed leak was here; the sensors have not been dry for long enough.
+        drying_cdus: CDUs of which that is so.
     """
 
     confirmed: BoolArray
@@ -109,6 +113,8 @@ class Leaks:
     cdus: tuple[tuple[str, bool], ...]
     faults: tuple[str, ...]
     falling: bool
+    drying: BoolArray
+    drying_cdus: tuple[str, ...]
 
 
 def _broken(snapshot: Snapshot, indexes: IntArray) -> list[int]:
@@ -156,5 +162,47 @@ def watch_leaks(
     kept = memory.levels
     if not (falling and (anywhere or wet_names)):
         kept = kept.take(levels, snapshot.now_s, SAG_WIDTH_S, least=False)
-    leaks = Leaks(confirmed, suspected & ~confirmed, wet_names, tuple(faults), falling)
-    return leaks, replace(memory, levels=kept)
+    until_s = _latched(site, loop, snapshot, memory, np.append(confirmed, wet_cdus & sure))
+    held = until_s > snapshot.now_s
+    drying = held[: len(site.racks)] & ~confirmed
+    drying_cdus = tuple(
+        name for name, on in zip(loop.cdus, held[len(site.racks) :], strict=True) if on
+    )
+    leaks = Leaks(
+        confirmed,
+        suspected & ~confirmed & ~drying,
+        wet_names,
+        tuple(faults),
+        falling,
+        drying,
+        tuple(name for name in drying_cdus if (name, True) not in wet_names),
+    )
+    return leaks, replace(memory, levels=kept, leak_until_s=np.where(held, until_s, np.nan))
+
+
+def _latched(
+    site: SiteModel, loop: LoopModel, snapshot: Snapshot, memory: LoopMemory, confirmed: BoolArray
+) -> FloatArray:
+    """float64[R + CDUs]: until when a confirmed leak there forbids raises; NaN: none did.
+
+    A sensor that is wet, or that cannot be read, begins the time anew.
+    """
+    racks = len(site.racks)
+    dry = np.ones(racks + len(loop.cdus), dtype=np.bool_)
+    for rack in loop.racks:
+        dry[rack] = bool((snapshot.good(site.rack_leak[int(rack)]) < 0.5).all())
+    dry[racks:] = snapshot.good(loop.leak) < 0.5
+    latched = confirmed | (memory.leak_until_s > snapshot.now_s)
+    return np.where(latched & ~dry, snapshot.now_s + DRY_S, memory.leak_until_s)
+
+
+def forget_leaks(memory: LoopMemory, racks: BoolArray, cdus: bool) -> LoopMemory:
+    """Somebody took these racks, or the CDUs, out of automation: a leak there is theirs to judge.
+
+    Args:
+        memory: of the loop.
+        racks: bool[R], not in auto.
+        cdus: whether the loop itself is not in auto.
+    """
+    theirs = np.append(racks, np.full(len(memory.leak_until_s) - len(racks), cdus))
+    return replace(memory, leak_until_s=np.where(theirs, np.nan, memory.leak_until_s))

@@ -115,8 +115,9 @@ def control_loop(
     thermal = np.full(len(site.nodes), np.inf)
     thermal[loop.nodes] = caps
     racks = leaks.confirmed[site.node_rack] if len(site.nodes) else mine
-    wary = racks | (leaks.suspected[site.node_rack] if len(site.nodes) else mine)
-    cdu_leak = any(sure for _, sure in leaks.cdus)
+    doubted = leaks.suspected | leaks.drying
+    wary = racks | (doubted[site.node_rack] if len(site.nodes) else mine)
+    cdu_leak = any(sure for _, sure in leaks.cdus) or bool(leaks.drying_cdus)
     still = bool(flow_why) or cdu_leak or bool(bounds.inputs_lost) or bounds.loss_spent
     outcome = LoopOutcome(
         _proposals(loop, move, memory, overrides, now, settings.protection_rate),

@@ -39,6 +39,7 @@ class LoopMemory:
         foreign: somebody else wrote the set-point.
         flow_strikes: consecutive reads of a dead flow, flow_read_s: when the last one was read;
             flow_tripped, flow_fine_since_s: its latch.
+        leak_until_s: float64[R + CDUs], until when a leak there forbids raises; NaN: none.
         levels: highest level and pressure of 10 min, per CDU, to see a fall.
     """
 
@@ -49,6 +50,7 @@ class LoopMemory:
     peaks: Extremes
     flows: Extremes
     levels: Extremes
+    leak_until_s: FloatArray
     seen_s: float | None = None
     flow_lpm: float | None = None
     dew_c: float | None = None
@@ -83,4 +85,5 @@ class LoopMemory:
             Extremes.empty(PEAK_BUCKETS, gpus),
             Extremes.empty(FLOW_BUCKETS, 1),
             Extremes.empty(SAG_BUCKETS, 2 * len(loop.cdus)),
+            np.full(len(site.racks) + len(loop.cdus), np.nan),
         )

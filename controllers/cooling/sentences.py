@@ -9,7 +9,7 @@ import numpy as np
 
 from controllers.base import Condition
 from controllers.cooling.bounds import LoopBounds
-from controllers.cooling.faults import FAILED, RUNNING, Leaks
+from controllers.cooling.faults import DRY_S, FAILED, RUNNING, Leaks
 from controllers.cooling.memory import LoopMemory
 from controllers.cooling.reset import TRACK_S, Move
 from facility.commands import Severity
@@ -172,6 +172,12 @@ def _leaks(site: SiteModel, leaks: Leaks) -> list[Condition]:
         name = site.racks[int(rack)]
         text = f"{name}: one leak sensor is wet and nothing else agrees. Go and look."
         out.append(Condition("leak", name, Severity.WARNING, text))
+    for name in (*(site.racks[int(r)] for r in np.flatnonzero(leaks.drying)), *leaks.drying_cdus):
+        text = (
+            f"{name}: a leak was confirmed. No cap rises until every sensor has been dry and read "
+            f"for {DRY_S / 60.0:.0f} min. Go and look."
+        )
+        out.append(Condition("leak", name, Severity.CRITICAL, text, page=True, on_delay_s=0.0))
     for cdu, sure in leaks.cdus:
         severity = Severity.CRITICAL if sure else Severity.WARNING
         text = f"{cdu}: leak sensor wet" + (", confirmed." if sure else "; go and look.")

@@ -12,12 +12,11 @@ from controllers import alarms
 from controllers.alarms.watch import things_dead
 from controllers.allocation import feasible, refusal
 from controllers.arbiter import arbitrate_all
-from controllers.cooling import LoopOutcome, control_loop, remember_setpoint
+from controllers.cooling import LoopOutcome, control_loop, forget_leaks, remember_setpoint
 from controllers.cycle.deeds import Teller
 from controllers.cycle.gathering import GATHER_S, conditions
 from controllers.cycle.overrides import Admission, cap_overrides, in_force, within_board
 from controllers.cycle.plant import Plant, forget_peaks, paths, present_plant
-from controllers.cycle.plight import short_since
 from controllers.cycle.saying import facts_of
 from controllers.cycle.state import CycleInput, FinishedPlan, Memory, PlanRequest
 from controllers.cycle.wanted import Question, Wanted, by_node, choose, plant_key, pose
@@ -183,7 +182,7 @@ def decide(
         force=force,
         waiting=moves.waiting,
         plant=plant,
-        short_since_ms=short_since(alarm_memory),
+        alarms=alarm_memory,
         refused=refused,
         last=last,
         teller=teller,
@@ -223,10 +222,16 @@ def _cool(
     leases: tuple[Override, ...],
 ) -> tuple[tuple[LoopOutcome, ...], tuple[Any, ...]]:
     racks_w = loads.load_w[: len(site.racks)]
-    found = [
-        control_loop(site, i, inputs.snapshot, force.in_force_w, racks_w, leases, memory.loops[i])
-        for i in range(len(site.loops))
-    ]
+    theirs = np.zeros(len(site.racks), dtype=np.bool_)
+    for rack, point in zip(site.node_rack, site.cap_points, strict=True):
+        theirs[rack] |= site.mode_of(point, inputs.modes) is not Mode.AUTO
+    found = []
+    for i, loop in enumerate(site.loops):
+        mode = inputs.modes.get(f"loop:{loop.name}", inputs.modes.get("hall", Mode.OBSERVE))
+        before = forget_leaks(memory.loops[i], theirs, mode is not Mode.AUTO)
+        found.append(
+            control_loop(site, i, inputs.snapshot, force.in_force_w, racks_w, leases, before)
+        )
     return tuple(o for o, _ in found), tuple(m for _, m in found)
 
 

@@ -314,6 +314,36 @@ def test_a_confirmed_leak_takes_the_racks_caps_to_their_floor_within_two_cycles(
     assert h.raised()["leak:r01"].page
 
 
+def leaked() -> Hall:
+    h = hall(cap_w=300.0)
+    h.run(20)
+    for value in (1.0, 0.0):
+        h.toy.changes["air-r01:leak:leak"] = value
+        h.toy.changes["wet-r01:leak:leak"] = value
+        h.run(30)
+    return h
+
+
+def test_a_leak_that_dried_let_caps_rise_within_seconds() -> None:
+    h = leaked()
+    h.run(500)
+    assert caps(h)[:2] == [250.0, 250.0]
+    assert "leak:r01" in h.memory.alarms.active
+    h.run(120)
+    assert min(caps(h)[:2]) > 300.0
+    assert "leak:r01" not in h.memory.alarms.active
+
+
+def test_setting_the_rack_to_auto_again_ends_the_wait_after_a_leak() -> None:
+    h = leaked()
+    h.modes = {"hall": Mode.AUTO, "rack:r01": Mode.OBSERVE}
+    h.run(5)
+    assert caps(h)[:2] == [250.0, 250.0]
+    h.modes = {"hall": Mode.AUTO}
+    h.run(60)
+    assert min(caps(h)[:2]) > 300.0
+
+
 def test_a_lost_flow_takes_caps_to_their_minimum_in_two_reads() -> None:
     h = hall(cap_w=300.0)
     h.run(20)

@@ -365,6 +365,47 @@ def test_a_leak_is_confirmed_by_one_sensor_and_a_falling_level() -> None:
     assert out.to_floor.tolist() == [False, False, True, True]
 
 
+def wet(rig: Rig, value: float | None) -> None:
+    for sensor in ("air-r01", "wet-r01"):
+        rig.toy.changes[f"{sensor}:leak:leak"] = value
+
+
+def test_a_leak_that_dried_let_caps_rise_within_seconds() -> None:
+    rig = Rig()
+    rig.step()
+    wet(rig, 1.0)
+    rig.run(3)
+    wet(rig, 0.0)
+    out = rig.run(590)
+    assert out.no_raise.tolist() == [True, True, False, False]
+    assert not out.to_floor.any()
+    assert any(c.kind == "leak" and c.subject == "r01" and c.page for c in out.conditions)
+    out = rig.run(15)
+    assert not out.no_raise.any()
+    assert "leak" not in kinds(out)
+
+
+def test_a_leak_sensor_that_falls_silent_does_not_dry() -> None:
+    rig = Rig()
+    rig.step()
+    wet(rig, 1.0)
+    rig.run(3)
+    wet(rig, None)
+    assert rig.run(700).no_raise[0]
+    wet(rig, 0.0)
+    assert rig.run(590).no_raise[0]
+    assert not rig.run(15).no_raise[0]
+
+
+def test_one_wet_sensor_alone_is_not_held_on_to() -> None:
+    rig = Rig()
+    rig.step()
+    rig.toy.changes["air-r01:leak:leak"] = 1.0
+    assert rig.run(3).no_raise[0]
+    rig.toy.changes["air-r01:leak:leak"] = 0.0
+    assert not rig.run(2).no_raise[0]
+
+
 def test_a_broken_leak_sensor_is_no_leak() -> None:
     rig = Rig()
     rig.toy.changes["air-r01:leak:leak"] = None
