@@ -260,11 +260,13 @@ class Plight:
         lost: elements believed lost, besides maintenance.
         since: moment from which that, or the lack of redundancy, is so, in site time; "" unknown.
         remedy: what happens now and what a person is to do, in sentences; "" nothing.
+        trouble: what is wrong besides power (cooling), in sentences; "" nothing.
     """
 
     lost: tuple[str, ...] = ()
     since: str = ""
     remedy: str = ""
+    trouble: str = ""
 
 
 def sentence(headroom: Headroom, plight: Plight | None = None) -> str:
@@ -275,25 +277,32 @@ def sentence(headroom: Headroom, plight: Plight | None = None) -> str:
     """
     plight = plight or Plight()
     since = f" since {plight.since}" if plight.since else ""
-    dark, spareless = _dark(headroom), _spareless(headroom)
+    in_dark, spareless = _dark(headroom), _spareless(headroom)
+    first = _joined(in_dark, plight.trouble)
     if plight.lost:
         verb = "is" if len(plight.lost) == 1 else "are"
         start = f"{', '.join(name.upper() for name in plight.lost)} {verb} lost{since}"
-        if headroom.ok and not dark:
+        if headroom.ok and not in_dark:
             start += ", and nothing is overloaded"
         tail = (spareless, _tightest(headroom, " too"), _single_fed(headroom))
-        return _joined(dark, f"{start}.", *tail, plight)
+        return _joined(first, f"{start}.", *tail, plight)
     if headroom.binding is None:
-        unknown = "" if dark else "No element has a rating: nothing is known of any loss."
-        return _joined(dark, spareless, unknown, _single_fed(headroom), plight)
+        unknown = "" if in_dark else "No element has a rating: nothing is known of any loss."
+        return _joined(first, spareless, unknown, _single_fed(headroom), plight)
     if not headroom.ok:
         return _joined(
-            dark, _tightest(headroom, "", since), spareless, _single_fed(headroom), plight
+            first, _tightest(headroom, "", since), spareless, _single_fed(headroom), plight
         )
     t = headroom.topology
     backed = not len(t.racks) or bool((t.feed_counts[: len(t.racks)] > 1).any())
-    healthy = "" if dark or spareless or not backed else "Any single loss is survivable."
-    return _joined(dark, spareless, healthy, _tightest(headroom, ""), _single_fed(headroom), plight)
+    healthy = "Any single loss is survivable."
+    if plight.trouble:
+        healthy = "Of power, any single loss is survivable."
+    if in_dark or spareless or not backed:
+        healthy = ""
+    return _joined(
+        first, spareless, healthy, _tightest(headroom, ""), _single_fed(headroom), plight
+    )
 
 
 def _joined(*parts: str | Plight) -> str:

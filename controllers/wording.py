@@ -33,6 +33,12 @@ def listed(names: Sequence[str]) -> str:
     return ", ".join(texts[:NAMED]) + (f" and {more} more" if more > 0 else "")
 
 
+def capital(text: str) -> str:
+    """A sentence of its own: a capital at its start, a full stop at its end; "" stays."""
+    text = text.strip()
+    return text and f"{text[0].upper()}{text[1:].rstrip('.')}."
+
+
 def kilowatts(power_w: float) -> str:
     """As many digits as a person needs: "84 kW", "0.4 kW"."""
     return _written(power_w, round)

@@ -37,6 +37,7 @@ from api.web.wording import (
     scope_name,
     share,
 )
+from controllers.wording import capital
 from facility.commands import AlarmEvent, Decision, Mode, Severity
 from facility.kinds import KINDS
 from facility.store.records import AlarmRecord
@@ -58,7 +59,7 @@ def top(hall: Hall) -> dict[str, Any]:
         notes.append("Another controller holds this hall; this one only looks.")
     if not hall.facility.control.enabled:
         notes.append("The facility file does not enable control: nothing is written.")
-    notes += _lost_and_missing(decision)
+    notes += _lost_and_missing(decision, text)
     lost = [a for a in hall.feed.active_alarms() if a.kind == "redundancy_lost"]
     standing = ""
     if state == "bad" and lost:
@@ -75,8 +76,8 @@ def top(hall: Hall) -> dict[str, Any]:
     }
 
 
-def _lost_and_missing(decision: Decision | None) -> list[str]:
-    """What is known to be lost now, and what stops any plan from fitting."""
+def _lost_and_missing(decision: Decision | None, said: str) -> list[str]:
+    """What is known to be lost now, and what stops any plan from fitting, unless it is `said`."""
     notes = []
     losses = fact(decision, "losses")
     if losses.get("lost") and fact(decision, "headroom").get("ok") is not True:
@@ -85,10 +86,12 @@ def _lost_and_missing(decision: Decision | None) -> list[str]:
         names = ", ".join(str(name) for name in losses["suspected"])
         notes.append(f"Perhaps lost, on one sign only: {names}.")
     missing = fact(decision, "allocation").get("missing")
-    if isinstance(missing, Mapping) and (kw := number(missing.get("kw"))) is not None:
+    if "No caps fit" in said or not isinstance(missing, Mapping):
+        return notes
+    if (kw := number(missing.get("kw"))) is not None:
         where = f"{missing.get('element')}, {missing.get('case')}"
-        fix = f" {missing['would_fix']}" if missing.get("would_fix") else ""
-        notes.append(f"No caps fit: {where} lacks {power(kw * 1e3)}.{fix}")
+        fix = capital(str(missing.get("would_fix") or ""))
+        notes.append(f"No caps fit: {where} lacks {power(kw * 1e3)}. {fix}".rstrip())
     return notes
 
 

@@ -18,6 +18,7 @@ from controllers.cycle.wanted import Wanted
 from controllers.gpu_caps import CapForce
 from controllers.headroom import Headroom
 from controllers.loads import RackLoads
+from controllers.wording import capital
 from facility.commands import Severity
 from facility.site import SiteModel
 
@@ -69,7 +70,7 @@ def conditions(
     if missing is not None and (hands.any or not site.nodes):
         text = (
             f"No caps fit: {missing.get('element')} lacks {missing.get('kw', 0.0):.1f} kW "
-            f"({missing.get('case')}). {missing.get('would_fix', '')}"
+            f"({missing.get('case')}). {capital(str(missing.get('would_fix') or ''))}"
         )
         out.append(Condition("allocation_infeasible", "hall", Severity.CRITICAL, text, page=True))
     return out

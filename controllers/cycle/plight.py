@@ -9,6 +9,8 @@ from controllers.alarms import AlarmMemory
 from controllers.cycle.plant import Plant
 from controllers.cycle.wanted import Wanted
 from controllers.headroom import Headroom, Plight
+from controllers.wording import capital
+from facility.commands import Severity
 from facility.site import SiteModel
 
 _SHORT = ("redundancy_lost", "overload")
@@ -25,12 +27,38 @@ def short_since(memory: AlarmMemory) -> int | None:
     return min(since, default=None)
 
 
+def critical(memory: AlarmMemory) -> tuple[str, ...]:
+    """Keys of the critical alarms that stand."""
+    return tuple(
+        key
+        for key, state in memory.states.items()
+        if state.delayed.on and state.last.severity is Severity.CRITICAL
+    )
+
+
+def cooling_trouble(memory: AlarmMemory) -> str:
+    """Pumps, flows and confirmed leaks that a critical alarm tells of, a sentence each."""
+    said = []
+    for key in critical(memory):
+        last = memory.states[key].last
+        name = last.subject
+        if last.kind == "pump_lost":
+            one = last.numbers.get("pumps_standing") == 1.0
+            stand = f"A pump of {name.upper()} stands" if one else f"{name.upper()}'s pumps stand"
+            said.append(f"{stand}; cooling has no spare pump.")
+        elif last.kind == "flow_lost":
+            said.append(f"{name.upper()} has lost its coolant flow.")
+        elif last.kind == "leak":
+            said.append(f"A leak at {name} is confirmed.")
+    return " ".join(said)
+
+
 def plight(
     site: SiteModel,
     plant: Plant,
     headroom: Headroom,
     wanted: Wanted,
-    short_since_ms: int | None,
+    memory: AlarmMemory,
     now_ms: int,
     *,
     acts: bool = True,
@@ -41,14 +69,14 @@ def plight(
     if lost:
         since_ms: int | None = min(plant.memory.since_ms.get(name, now_ms) for name in lost)
     else:
-        since_ms = None if headroom.ok else short_since_ms
+        since_ms = None if headroom.ok else short_since(memory)
     since = "" if since_ms is None else clock_time(since_ms, now_ms, zone)
     parts = []
     if not headroom.ok:
         parts.append(_shortage(plant, wanted, zone, now_ms) if acts else NO_HANDS)
     if lost:
         parts.append(f"Restore {' and '.join(name.upper() for name in lost)}.")
-    return Plight(tuple(lost), since, " ".join(parts))
+    return Plight(tuple(lost), since, " ".join(parts), cooling_trouble(memory))
 
 
 def _shortage(plant: Plant, wanted: Wanted, zone: ZoneInfo, now_ms: int) -> str:
@@ -58,7 +86,7 @@ def _shortage(plant: Plant, wanted: Wanted, zone: ZoneInfo, now_ms: int) -> str:
         return f"Caps hold until {clock_time(plant.resecure_ms, now_ms, zone)}, then come down."
     if wanted.shortfall is not None:
         fix = str(wanted.shortfall.get("would_fix") or "")
-        return f"No caps fit. {fix}".strip() if fix else "No caps fit: take load away."
+        return f"No caps fit. {capital(fix)}" if fix else "No caps fit: take load away."
     return "Caps come down until it is restored."
 
 

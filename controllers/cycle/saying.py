@@ -7,10 +7,11 @@ from typing import Any
 
 import numpy as np
 
+from controllers.alarms import AlarmMemory
 from controllers.cooling import LoopOutcome
 from controllers.cycle.deeds import Teller
 from controllers.cycle.plant import Plant
-from controllers.cycle.plight import plight
+from controllers.cycle.plight import critical, plight
 from controllers.cycle.state import CycleInput, FinishedPlan
 from controllers.cycle.wanted import Wanted
 from controllers.gpu_caps import CapForce
@@ -88,7 +89,7 @@ def facts_of(
     force: CapForce,
     waiting: str,
     plant: Plant,
-    short_since_ms: int | None,
+    alarms: AlarmMemory,
     refused: Mapping[str, str],
     last: tuple[str, int] | None,
     teller: Teller,
@@ -96,17 +97,18 @@ def facts_of(
 ) -> dict[str, Any]:
     """Everything that people are told of a cycle; see docs/ for the shape.
 
-    `short_since_ms` (UTC) is since when an element lacks headroom, `waiting` why caps that are to
-    rise do not, `refused` the overrides that do not fit, `withheld` the writes that were not sent.
+    `alarms` are those that stand after this cycle, `waiting` is why caps that are to rise do not,
+    `refused` the overrides that do not fit, `withheld` the writes that were not sent.
     """
     losses = plant.losses
     acts = any(site.mode_of(p, inputs.modes) is Mode.AUTO for p in site.cap_points)
-    text, at_ms = _next(waiting, plant, teller, withheld, inputs.now_ms)
+    grave = critical(alarms)
+    text, at_ms = _next(waiting, plant, teller, withheld, len(grave), inputs.now_ms)
     return {
         "headroom": headroom.to_json(),
         "sentence": sentence(
             headroom,
-            plight(site, plant, headroom, wanted, short_since_ms, inputs.now_ms, acts=acts),
+            plight(site, plant, headroom, wanted, alarms, inputs.now_ms, acts=acts),
         ),
         "trust": trust(inputs.snapshot, loads.blind),
         "allocation": allocation(site, wanted, finished, force, waiting),
@@ -120,6 +122,7 @@ def facts_of(
             "suspected": list(losses.suspected),
             "because": dict(losses.because),
         },
+        "trouble": list(grave),
         "overrides_refused": dict(refused),
         "modes": {scope: mode.value for scope, mode in sorted(inputs.modes.items())},
         "next": {"text": text, "at_ms": at_ms},
@@ -135,6 +138,7 @@ def _next(
     plant: Plant,
     teller: Teller,
     withheld: Sequence[tuple[PointId, float, str]],
+    grave: int,
     now_ms: int,
 ) -> tuple[str, int | None]:
     if plant.holding:
@@ -147,6 +151,9 @@ def _next(
     if coming is not None:
         text, in_s = coming
         return text, now_ms + round(1000.0 * in_s)
+    if grave:
+        needs = "a critical alarm needs" if grave == 1 else f"{grave} critical alarms need"
+        return f"Nothing by itself: {needs} a person.", None
     return "Nothing: everything is where it should be.", None
 
 

@@ -448,6 +448,32 @@ async def test_a_dark_hall_has_no_check_mark(browser: Browser, hall: MemoryHall)
         assert f'class="top {state}"' in await browser.open("/")
 
 
+async def test_a_pump_that_stands_takes_the_check_mark_away(
+    browser: Browser, hall: MemoryHall
+) -> None:
+    hall.rack_load_w = 12_000.0
+    said = "CDU-1's pumps stand; cooling has no spare pump."
+    hall.run_cycle(sentence=said, trouble=["pump_lost:cdu-1"])
+    page = await browser.open("/")
+    assert said in text_of(page).replace("&#39;", "'")
+    assert 'class="top degraded"' in page
+
+
+async def test_no_caps_fit_is_said_in_one_place(browser: Browser, hall: MemoryHall) -> None:
+    missing = {
+        "element": "row1-a",
+        "case": "normal",
+        "kw": 12.0,
+        "would_fix": "lower floors of nodes on row1-a by 12.0 kW in all",
+    }
+    hall.run_cycle(allocation={"missing": missing}, sentence="No caps fit. Lower floors.")
+    assert text_of(await browser.open("/")).count("No caps fit") == 1
+    hall.run_cycle(allocation={"missing": missing}, sentence="Redundancy is lost.")
+    seen = text_of(await browser.open("/"))
+    assert "No caps fit: row1-a, normal lacks 12.0 kW. Lower floors of nodes on row1-a" in seen
+    assert seen.count("No caps fit") == 1
+
+
 async def test_losses_prices_and_what_no_plan_can_fit_are_said(
     browser: Browser, hall: MemoryHall
 ) -> None:

@@ -80,7 +80,8 @@ def test_redundancy_that_caps_must_restore_is_dated_by_its_alarm() -> None:
     decision = h.run(12)
     text = decision.facts["sentence"]
     assert re.match(r"(Redundancy is lost|Over its limit now) since \S+ \S+: ", text), text
-    assert "No caps fit." in text
+    assert re.search(r"No caps fit\. [A-Z].*\.$", text), text
+    assert text.count("No caps fit") == 1
 
 
 def test_a_moment_of_another_day_carries_its_date() -> None:
@@ -171,3 +172,41 @@ def test_room_is_never_rounded_up_and_a_lack_never_down(
 def test_runs_of_names_are_drawn_together() -> None:
     assert listed(["r09", "r10", "r12", "cage", "cage2"]) == "r09-r10, r12, cage, cage2"
     assert listed([f"r{i}" for i in range(0, 14, 2)]) == "r0, r2, r4, r6, r8 and 2 more"
+
+
+@pytest.mark.parametrize(
+    ("wrong", "words"),
+    [
+        (
+            {"cdu-1:pump.1:state": 2.0, "cdu-1:pump.2:state": 2.0},
+            "CDU-1's pumps stand; cooling has no spare pump.",
+        ),
+        ({"cdu-1:pump.1:state": 2.0}, "A pump of CDU-1 stands; cooling has no spare pump."),
+        ({"air-r01:leak:leak": 1.0, "wet-r01:leak:leak": 1.0}, "A leak at r01 is confirmed."),
+    ],
+)
+def test_pumps_that_stand_and_leaks_are_in_the_top_line(
+    wrong: dict[str, float], words: str
+) -> None:
+    h = Hall(Toy(site_of(small_hall()), cap_w=300.0))
+    before = h.run(20)
+    assert before.facts["trouble"] == []
+    h.toy.changes.update(wrong)
+    after = h.run(12)
+    assert after.facts["headroom"]["ok"]
+    assert after.facts["trouble"]
+    assert after.facts["sentence"].startswith(f"{words} Of power, any single loss is survivable. ")
+    for decision in h.decisions[-5:]:
+        assert "everything is where it should be" not in decision.facts["next"]["text"]
+    for point in wrong:
+        del h.toy.changes[point]
+    if "leak" not in words:  # A leak stands until people have had time to look.
+        text = h.run(60).facts["sentence"]
+        assert text.startswith("Any single loss is survivable. Tightest: ")
+
+
+def test_a_flow_that_is_gone_is_in_the_top_line() -> None:
+    h = Hall(Toy(site_of(small_hall()), cap_w=300.0))
+    h.run(20)
+    h.toy.flow_share = 0.03
+    assert h.run(10).facts["sentence"].startswith("LOOP-1 has lost its coolant flow. ")
