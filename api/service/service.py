@@ -27,6 +27,7 @@ from api.service.absence import Absence
 from api.service.hall_lease import HallLease
 from api.service.letting_go import LettingGo
 from api.service.parts import Parts
+from api.service.telling import tell
 from api.service.timings import cycle_milliseconds
 from api.service.tripwire import Tripwire
 from api.webhooks import Courier
@@ -223,6 +224,7 @@ class Service:
         """Tell listeners, and let leases carry the plan's fallbacks."""
         self._cycle_s = self.clock.monotonic_s()
         self._count(decision)
+        tell(decision)
         plan = decision.facts["allocation"]["plan"]
         for entry in plan.get("nodes", ()):
             node = self._parts.nodes.get(str(entry.get("node")))
