@@ -57,7 +57,8 @@ class Role(IntEnum):
         try:
             return cls[name.upper()]
         except KeyError:
-            raise ValueError(f"no role {name!r}") from None
+            roles = ", ".join(role.name.lower() for role in cls)
+            raise ValueError(f"no role {name!r}; roles are {roles}") from None
 
 
 class KeyRecord(Protocol):

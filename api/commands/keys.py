@@ -42,13 +42,27 @@ def show(url: str) -> int:
 
 
 def revoke(url: str, number: int) -> int:
-    """Revoke a key by its number; a running service stops taking it within seconds."""
+    """Revoke a key by its number; a running service stops taking it within seconds.
+
+    Returns 1, and says why, when there is no such key or it was revoked before.
+    """
+    said: list[str] = []
 
     def revoke_it(store: Store) -> None:
+        found = next((key for key in store.api_keys().result() if key.id == number), None)
+        if found is None:
+            raise ValueError(f"no key {number}; `wattkeeper db key list` shows all")
+        named = f"key {number} ({found.name}, {found.role})"
+        if found.revoked_ms is not None:
+            raise ValueError(f"{named} was revoked before")
         store.revoke_api_key(number).result()
-        store.audit("command line", "key-revoked", str(number), {}).result()
+        store.audit("command line", "key-revoked", str(number), {"name": found.name}).result()
+        said.append(f"revoked {named}")
 
-    return _with_store(url, revoke_it)
+    code = _with_store(url, revoke_it)
+    for line in said:
+        typer.echo(line)
+    return code
 
 
 def _with_store(url: str, work: Callable[[Store], None]) -> int:

@@ -22,6 +22,7 @@ def test_a_key_is_made_listed_and_revoked(
     assert "operator" in listed
     assert key.rsplit(".", 1)[1] not in listed
     assert revoke(url, 1) == 0
+    assert capsys.readouterr().out == "revoked key 1 (night-shift, operator)\n"
     assert show(url) == 0
     assert "night-shift  revoked" in capsys.readouterr().out
 
@@ -30,3 +31,25 @@ def test_a_key_is_made_listed_and_revoked(
 def test_a_wrong_name_or_role_is_refused(tmp_path: Path, name: str, role: str) -> None:
     assert add(f"sqlite:///{tmp_path / 'keys.db'}", name, role) == 2
     assert not list(tmp_path.iterdir())
+
+
+def test_revoking_a_key_that_is_not_there_was_silent(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    url = f"sqlite:///{tmp_path / 'keys.db'}"
+    assert revoke(url, 9) == 1
+    told = capsys.readouterr()
+    assert told.out == ""
+    assert told.err.startswith("no key 9;")
+    add(url, "old", "viewer")
+    assert revoke(url, 1) == 0
+    capsys.readouterr()
+    assert revoke(url, 1) == 1
+    assert "key 1 (old, viewer) was revoked before" in capsys.readouterr().err
+
+
+def test_a_wrong_role_did_not_say_which_there_are(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert add(f"sqlite:///{tmp_path / 'keys.db'}", "good", "boss") == 2
+    assert capsys.readouterr().err == "no role 'boss'; roles are viewer, operator, engineer\n"
