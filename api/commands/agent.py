@@ -24,7 +24,7 @@ from api.service.secrets import SecretMissing, find
 from api.service.watchdog import notify
 from drivers.agent.agent import Agent, Settings
 from drivers.agent.protocol import Topics
-from drivers.agent.settings import AgentConfig, load
+from drivers.agent.settings import AgentConfig, Login, Tls, load
 from drivers.agent.state import CapStateFile
 from drivers.mqtt import MqttBus
 from drivers.nvml import Nvml
@@ -43,10 +43,14 @@ def agent(config_path: str) -> int:
         bus = _bus(config)
     except ConfigError as error:
         return _refuse(str(error))
-    except (SecretMissing, OSError, ssl.SSLError) as error:
-        return _refuse(f"{config_path}: {error}")
+    except _Unusable as error:
+        return _refuse(f"{error} (named in {config_path})")
     asyncio.run(_serve(config, bus))
     return 0
+
+
+class _Unusable(Exception):
+    """Something that the agent's file names is not there or no good: key, thing, why."""
 
 
 def _refuse(text: str) -> int:
@@ -57,11 +61,7 @@ def _refuse(text: str) -> int:
 def _bus(config: AgentConfig) -> MqttBus:
     """The node's client of the broker; its will and birth tell others whether it is there."""
     topics = Topics.of(config.topic_prefix, config.node)
-    tls = None
-    if config.tls is not None:
-        tls = ssl.create_default_context(cafile=config.tls.ca_file)
-        if config.tls.cert_file is not None:
-            tls.load_cert_chain(config.tls.cert_file, config.tls.key_file)
+    tls = None if config.tls is None else _tls(config.tls)
     login = config.auth
     return MqttBus(
         config.broker,
@@ -69,11 +69,39 @@ def _bus(config: AgentConfig) -> MqttBus:
         clock=SystemClock(),
         rng=random.SystemRandom(),
         user=login.user if login is not None else None,
-        password=find(login.secret) if login is not None else None,
+        password=_password(login) if login is not None else None,
         tls=tls,
         will=topics.will,
         birth=topics.birth,
     )
+
+
+def _tls(files: Tls) -> ssl.SSLContext:
+    """Each file is opened by itself first: OpenSSL does not say which one it misses."""
+    for key, path in files.model_dump().items():
+        if path is not None:
+            try:
+                with Path(path).open("rb"):
+                    pass
+            except OSError as error:
+                raise _Unusable(f"tls.{key}: {path}: {error.strerror}") from None
+    try:
+        context = ssl.create_default_context(cafile=files.ca_file)
+    except (OSError, ssl.SSLError) as error:
+        raise _Unusable(f"tls.ca_file: {files.ca_file}: {error}") from None
+    if files.cert_file is not None:
+        try:
+            context.load_cert_chain(files.cert_file, files.key_file)
+        except (OSError, ssl.SSLError) as error:
+            raise _Unusable(f"tls.cert_file: {files.cert_file}: {error}") from None
+    return context
+
+
+def _password(login: Login) -> str:
+    try:
+        return find(login.secret)
+    except SecretMissing as error:
+        raise _Unusable(f"auth.secret: {error}") from None
 
 
 async def _serve(config: AgentConfig, bus: MqttBus) -> None:

@@ -33,7 +33,8 @@ def find(source: SecretSource) -> str:
         raise SecretMissing("the facility file names no place for the secret")
     value = value.rstrip("\r\n")
     if not value:
-        raise SecretMissing(f"{where} is not set")
+        lacks = "is not set" if source.env is not None else "is not there or is empty"
+        raise SecretMissing(f"{where} {lacks}")
     return value
 
 
