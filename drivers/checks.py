@@ -6,7 +6,7 @@ A failed check says that a profile, a wiring or a sensor is wrong; it never alte
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -55,6 +55,13 @@ def _systems(part: str) -> tuple[float, ...]:
     return (1.0, math.sqrt(3.0), 3.0) if part.startswith("inlet") else (1.0,)
 
 
+def _times(fits: Sequence[float]) -> str:
+    """The phases' factor with which a product fits, in words: what is printed must multiply up."""
+    if not fits or fits[0] == 1.0:
+        return ""
+    return " x 3" if fits[0] == 3.0 else " x sqrt(3)"
+
+
 def _volt_amperes(readings: Readings) -> Iterator[tuple[str, float, str]]:
     """Part, volts x amperes of one phase, and both in words."""
     for part in dict.fromkeys(part for part, _ in readings):
@@ -67,11 +74,13 @@ def _apparent(check: str, readings: Readings) -> Iterator[CheckResult]:
     for part, product_va, text in _volt_amperes(readings):
         stated_va = readings.get((part, "apparent_power"))
         if stated_va is not None:
-            ok = any(
-                abs(stated_va - k * product_va) <= TOLERANCE * k * product_va + SLACK_VA
+            fits = [
+                k
                 for k in _systems(part)
-            )
-            yield CheckResult(check, part, ok, f"{stated_va:g} VA, {text}")
+                if abs(stated_va - k * product_va) <= TOLERANCE * k * product_va + SLACK_VA
+            ]
+            detail = f"{stated_va:g} VA, {text}{_times(fits)}"
+            yield CheckResult(check, part, bool(fits), detail)
 
 
 def _active(check: str, readings: Readings) -> Iterator[CheckResult]:
@@ -80,8 +89,10 @@ def _active(check: str, readings: Readings) -> Iterator[CheckResult]:
         watts = readings.get((part, "active_power"))
         if watts is not None:
             low_w = 0.05 * product_va - SLACK_VA
-            ok = low_w <= abs(watts) <= 1.05 * max(_systems(part)) * product_va + SLACK_VA
-            yield CheckResult(check, part, ok, f"{watts:g} W, {text}")
+            fits = [
+                k for k in _systems(part) if low_w <= abs(watts) <= 1.05 * k * product_va + SLACK_VA
+            ]
+            yield CheckResult(check, part, bool(fits), f"{watts:g} W, {text}{_times(fits)}")
 
 
 def _heat(check: str, readings: Readings) -> Iterator[CheckResult]:

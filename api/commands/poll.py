@@ -249,6 +249,16 @@ def _reading(spec: PointSpec, decoded: Decoded) -> dict[str, Any]:
     }
 
 
+def shown_amount(spec: PointSpec, value: float | None) -> tuple[str, str]:
+    """A value and its unit for people: ratios in percent, codes and plain numbers without one."""
+    kind = spec.kind
+    percent = kind.quantity == "ratio" and kind.name != "power_factor"
+    unit = "%" if percent else "" if kind.unit in ("1", "code") else kind.unit
+    if value is None:
+        return "-", unit
+    return f"{100.0 * value if percent else value:.10g}", unit
+
+
 def _table(look: Look, target: str) -> str:
     identity = look.identity
     named = (identity.vendor, identity.model, identity.firmware, identity.serial)
@@ -256,14 +266,12 @@ def _table(look: Look, target: str) -> str:
     lines = [f"{target}  {look.profile.profile}  {who}"]
     for spec, decoded in look.readings:
         reading = _reading(spec, decoded)
-        value = "-" if reading["value"] is None else f"{reading['value']:.10g}"
+        value, unit = shown_amount(spec, reading["value"])
         state = dict(spec.states).get(int(decoded.value)) if value != "-" else None
         note = state or (
             "" if reading["flaw"] is None else f"{reading['quality']}: {reading['flaw']}"
         )
-        lines.append(
-            f"  {reading['part']:<16} {reading['kind']:<20} {value:>14} {reading['unit']:<6} {note}"
-        )
+        lines.append(f"  {reading['part']:<16} {reading['kind']:<20} {value:>14} {unit:<6} {note}")
     for check in look.checks:
         lines.append(
             f"  {'ok ' if check.ok else 'BAD'} {check.check}, {check.part}: {check.detail}"

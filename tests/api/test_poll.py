@@ -11,12 +11,13 @@ from pathlib import Path
 
 import pytest
 
-from api.commands.poll import poll
+from api.commands.poll import poll, shown_amount
 from drivers.capture import read_capture
 from drivers.sim.serve_modbus import serve_modbus
 from drivers.sim.serve_snmp import serve_snmp
 from drivers.sim.source import Instruments
 from facility.config import DeviceConfig
+from facility.points import PointId, PointSpec
 
 pytestmark = [
     pytest.mark.system,
@@ -80,6 +81,24 @@ def test_a_table_for_people(addresses: dict[str, str], capsys: pytest.CaptureFix
     assert "loop.secondary" in out
     assert "bad: sentinel" in out
     assert "running" in out
+
+
+@pytest.mark.parametrize(
+    ("kind", "value", "shown"),
+    [
+        ("humidity", 0.45, ("45", "%")),
+        ("power_factor", 0.98, ("0.98", "")),
+        ("state", 3.0, ("3", "")),
+        ("requests_running", 7.0, ("7", "")),
+        ("active_power", 4120.0, ("4120", "W")),
+        ("level", None, ("-", "%")),
+    ],
+)
+def test_units_for_people_were_1_and_code(
+    kind: str, value: float | None, shown: tuple[str, str]
+) -> None:
+    spec = PointSpec(PointId("d", "total", kind), -1e9, 1e9, 5.0)
+    assert shown_amount(spec, value) == shown
 
 
 def test_a_recording_is_a_capture_without_names(addresses: dict[str, str], tmp_path: Path) -> None:

@@ -54,6 +54,8 @@ def test_an_inlet_may_have_three_phases() -> None:
         ("inlet.1", "active_power"): 8654.0,
     }
     assert failed("pdu/raritan-px", readings) == []
+    told = [c.detail for c in run_checks(profiles()["pdu/raritan-px"], readings)]
+    assert told == ["8832 VA, 12.8 A x 230 V x 3", "8654 W, 12.8 A x 230 V x 3"]
     assert failed("pdu/raritan-px", readings | {("inlet.1", "active_power"): 86540.0})
 
 
