@@ -16,7 +16,7 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
 )
-db = typer.Typer(help="The database: schema, backup, restore.", no_args_is_help=True)
+db = typer.Typer(help="The database: schema, backup, restore, API keys.", no_args_is_help=True)
 key = typer.Typer(help="API keys.", no_args_is_help=True)
 db.add_typer(key, name="key")
 app.add_typer(db, name="db")
@@ -31,12 +31,28 @@ Port = Annotated[int, typer.Option(min=0, max=65535, help="Of page and API; 0 ta
 WARNINGS = 30  # logging.WARNING, without importing logging for --help
 Policy = Literal["efficiency", "throughput"]
 Loads = Annotated[
-    str | None, typer.Option("--loads", metavar="LOADS.json", help="Measured or planned loads.")
+    str | None,
+    typer.Option(
+        "--loads", metavar="LOADS.json", help="Measured or planned loads: JSON, see README."
+    ),
 ]
 
 
+def _version(wanted: bool) -> None:
+    if wanted:
+        from importlib.metadata import version
+
+        typer.echo(f"wattkeeper {version('wattkeeper')}")
+        raise typer.Exit
+
+
 @app.callback()
-def prepare() -> None:
+def prepare(
+    version: Annotated[
+        bool,
+        typer.Option("--version", callback=_version, is_eager=True, help="Say which, and stop."),
+    ] = False,
+) -> None:
     """Power and cooling control for GPU halls."""
     from api.commands.logs import log_to_stderr
 
@@ -95,7 +111,9 @@ def serve(
 
 
 @app.command()
-def agent(config: Config) -> None:
+def agent(
+    config: Annotated[str, typer.Option("--config", metavar="FILE", help="The agent's file.")],
+) -> None:
     """Run the agent of one GPU node (needs the right to set power limits)."""
     from api.commands.agent import agent as run
 
