@@ -7,6 +7,7 @@ from collections.abc import Generator
 from pathlib import Path
 
 import pytest
+import structlog
 from hypothesis import settings
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -16,6 +17,13 @@ ROOT = Path(__file__).resolve().parent.parent
 settings.register_profile("wattkeeper", deadline=None, database=None, print_blob=True)
 settings.register_profile("ci", parent=settings.get_profile("wattkeeper"), derandomize=True)
 settings.load_profile("ci" if os.environ.get("CI") else "wattkeeper")
+
+
+@pytest.fixture(autouse=True)
+def logs_as_they_were() -> Generator[None]:
+    """What a command sets up for its logs ends with its test: a stream and a level of its own."""
+    yield
+    structlog.reset_defaults()
 
 
 @pytest.fixture(scope="session")
