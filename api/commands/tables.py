@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from controllers.allocation import Plan
+from controllers.allocation import Plan, worth_saying
 from controllers.headroom import Headroom, sentence
 
 
@@ -97,6 +97,10 @@ def allocation_text(plan: Plan, answer: Headroom, seconds: float) -> str:
         table(["node", "cap W/GPU", "fallback W/GPU", "tok/s", "because"], nodes),
     ]
     if plan.prices:
-        prices = [[p.element, p.case, f"{p.tok_s_per_kw:.1f}"] for p in plan.prices]
+        document = plan.to_json()
+        prices = [
+            [where, case, f"{gained:.1f}"]
+            for where, case, gained in worth_saying(document["prices"], document["together"])
+        ]
         parts.append(table(["one more kW on", "case", "tok/s"], prices))
     return "\n\n".join([*parts, headroom_text(answer)])

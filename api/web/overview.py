@@ -13,7 +13,6 @@ from zoneinfo import ZoneInfo
 from api.hall import Hall
 from api.picture import (
     action,
-    by_name,
     element_rows,
     fact,
     loops,
@@ -37,6 +36,7 @@ from api.web.wording import (
     scope_name,
     share,
 )
+from controllers.allocation import worth_saying
 from controllers.wording import capital
 from facility.commands import AlarmEvent, Decision, Mode, Severity
 from facility.kinds import KINDS
@@ -97,13 +97,14 @@ def _lost_and_missing(decision: Decision | None, said: str) -> list[str]:
 
 def worth(hall: Hall) -> str:
     """What one more kilowatt would buy where it is scarcest; empty where nothing binds."""
-    prices = by_name(fact(hall.decision(), "allocation").get("prices"), "element").values()
-    rated = [(number(p.get("tok_s_per_kw")), p) for p in prices]
-    best = max(((n, p) for n, p in rated if n), key=lambda pair: pair[0], default=None)
-    if best is None:
+    found = fact(hall.decision(), "allocation")
+    prices = found.get("prices") or ()
+    said = worth_saying(prices, found.get("together") or ())
+    best = max(said, key=lambda row: row[2], default=None)
+    if best is None or not best[2]:
         return ""
-    tokens_per_s, price = best
-    where = f"{price['element']} ({price.get('case')})"
+    where, case, tokens_per_s = best
+    where = where if where.endswith(" each") else f"{where} ({case})"
     return f" One more kW on {where} is worth {decimal(tokens_per_s, 0, 'tok/s')}."
 
 

@@ -6,6 +6,7 @@ from controllers.allocation.problem import Problem
 from controllers.allocation.relief import relieve
 from controllers.allocation.rows import Violation
 from controllers.allocation.solve import feasible, refusal, solve, water_fill
+from controllers.allocation.twins import worth_saying
 
 __all__ = [
     "HeatRow",
@@ -18,4 +19,5 @@ __all__ = [
     "relieve",
     "solve",
     "water_fill",
+    "worth_saying",
 ]

@@ -53,7 +53,12 @@ class Missing:
 
 @dataclass(frozen=True)
 class Plan:
-    """The answer to a `Problem`, with the digest of its inputs."""
+    """The answer to a `Problem`, with the digest of its inputs.
+
+    Attributes:
+        together: groups of elements that bind equally: a price there is that of one more kW on
+            each of them.
+    """
 
     digest: str
     feasible: bool
@@ -63,6 +68,7 @@ class Plan:
     nodes: tuple[NodePlan, ...]
     prices: tuple[Price, ...]
     missing: Missing | None
+    together: tuple[tuple[str, ...], ...] = ()
 
     @cached_property
     def caps_w(self) -> dict[str, float]:
@@ -93,6 +99,7 @@ class Plan:
             "tokens_per_s": self.tokens_per_s,
             "nodes": [asdict(node) for node in self.nodes],
             "prices": [asdict(price) for price in self.prices],
+            "together": [list(group) for group in self.together],
             "missing": None if self.missing is None else asdict(self.missing),
             "digest": self.digest,
         }
@@ -114,4 +121,5 @@ class Plan:
             nodes=tuple(NodePlan(**node) for node in document["nodes"]),
             prices=tuple(Price(**price) for price in document["prices"]),
             missing=None if missing is None else Missing(**missing),
+            together=tuple(tuple(group) for group in document.get("together", ())),
         )

@@ -11,6 +11,7 @@ from controllers.allocation.plan import Price
 from controllers.allocation.problem import Problem
 from controllers.allocation.rows import Pool
 from controllers.allocation.stage import StageResult
+from controllers.allocation.twins import together
 from facility.points import FloatArray, IntArray
 from facility.topology.graph import BoolArray
 
@@ -26,11 +27,13 @@ class Explanation:
         because: per node.
         parked: bool[U].
         prices: limits that bind, dearest first.
+        together: groups of elements that bind equally; see `twins.together`.
     """
 
     because: tuple[str, ...]
     parked: BoolArray
     prices: tuple[Price, ...]
+    together: tuple[tuple[str, ...], ...]
 
 
 def explain(
@@ -64,7 +67,9 @@ def explain(
         _because(problem, i, caps_w, parked, stage_of, by_stage, pull, pool, fits=fits)
         for i in range(len(problem.nodes))
     )
-    return Explanation(because, parked, _prices(problem, caps_w, parked, price, pull, pool))
+    prices = _prices(problem, caps_w, parked, price, pull, pool)
+    priced = {(p.element, p.case) for p in prices}
+    return Explanation(because, parked, prices, together(problem, caps_w, pool, pull, priced))
 
 
 def _rank(problem: Problem, stage: int) -> int:

@@ -116,6 +116,7 @@ def _plan(problem: Problem, stages: Stages, fallback: FloatArray) -> Plan:
         nodes=tuple(nodes),
         prices=known.prices,
         missing=missing,
+        together=known.together,
     )
 
 

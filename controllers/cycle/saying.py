@@ -60,6 +60,7 @@ def allocation(
         "missing": None if wanted.shortfall is None else dict(wanted.shortfall),
         "policy": site.facility.controllers.allocation.policy,
         "prices": document.get("prices", []),
+        "together": document.get("together", []),
         "used": wanted.used,
         "waiting": waiting,
         "nodes": {

@@ -499,6 +499,14 @@ async def test_losses_prices_and_what_no_plan_can_fit_are_said(
     assert "Perhaps lost, on one sign only: ups-a3." in seen
     assert "No caps fit: row1-a, loss of pdu-b lacks 12.0 kW. Switch off r01." in seen
     assert "One more kW on row1-a (loss of pdu-b) is worth 41 tok/s." in seen
+    hall.run_cycle(
+        allocation={
+            "prices": [{"element": "row1-a", "case": "loss of pdu-b", "tok_s_per_kw": 41.2}],
+            "together": [["row1-a", "row1-b"]],
+        }
+    )
+    seen = text_of(await browser.open("/"))
+    assert "One more kW on row1-a and row1-b each is worth 41 tok/s." in seen
 
 
 async def test_a_late_cycle_is_said(browser: Browser, hall: MemoryHall) -> None:

@@ -1,0 +1,79 @@
+"""Limits that bind equally for the same nodes: more on one of them alone is worth nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any, Final
+
+import numpy as np
+
+from controllers.allocation.problem import Problem
+from controllers.allocation.rows import Pool
+from facility.points import FloatArray
+
+#: A limit with less room, W, holds back what one more kW elsewhere would free (1 % of it).
+NO_ROOM_W: Final = 10.0
+#: Rows without room that are looked at; a hall with more of them lacks much else.
+LOOKED_AT: Final = 256
+
+
+def together(
+    problem: Problem,
+    caps_w: FloatArray,
+    pool: Pool,
+    pull: Sequence[FloatArray],
+    priced: Collection[tuple[str, str]],
+) -> tuple[tuple[str, ...], ...]:
+    """Groups of two or more elements that must all gain before any of their nodes does.
+
+    Args:
+        problem: the question.
+        caps_w: float64[U], W; the caps found.
+        pool: the rows written out.
+        pull: per row of the pool float64[U], W on it per W of a unit's cap.
+        priced: (element, case) of the rows that have a price.
+    """
+    rows = pool.rows
+    slack = rows.slack_w(problem.load_w(caps_w))
+    tight = np.flatnonzero(slack <= NO_ROOM_W)
+    tight = tight[np.argsort(slack[tight], kind="stable")][:LOOKED_AT]
+    weights = [(rows.name(int(r))[0], problem.unit_price(rows.weights(int(r)))) for r in tight]
+    groups: list[list[str]] = []
+    for own, number in zip(pull, pool.numbers, strict=True):
+        name = rows.name(number)
+        if name not in priced or slack[number] > NO_ROOM_W:
+            continue
+        alike = [element for element, row in weights if np.allclose(row, own, rtol=1e-6)]
+        found = list(dict.fromkeys([name[0], *alike]))
+        meets = [group for group in groups if set(group) & set(found)]
+        groups = [group for group in groups if group not in meets]
+        groups.append(list(dict.fromkeys([*(e for group in meets for e in group), *found])))
+    return tuple(tuple(group) for group in groups if len(group) > 1)
+
+
+def worth_saying(
+    prices: Sequence[Mapping[str, Any]], groups: Sequence[Sequence[str]]
+) -> list[tuple[str, str, float]]:
+    """What one more kW is worth and where, as (places, case, tok/s): twins as one.
+
+    Args:
+        prices: those of `Plan.to_json`.
+        groups: `together` of the same plan.
+    """
+    found: dict[tuple[tuple[str, ...], str], tuple[str, float]] = {}
+    for price in prices:
+        gained = price.get("tok_s_per_kw")
+        if isinstance(gained, bool) or not isinstance(gained, (int, float)):
+            continue
+        element, case = str(price["element"]), str(price.get("case"))
+        twins = next((tuple(group) for group in groups if element in group), (element,))
+        key = (twins, case if len(twins) == 1 else "")
+        case, so_far = found.get(key, (case, 0.0))
+        found[key] = (case, so_far + float(gained))
+    return [(_all(twins), case, gained) for (twins, _), (case, gained) in found.items()]
+
+
+def _all(names: Sequence[str]) -> str:
+    if len(names) == 1:
+        return names[0]
+    return f"{', '.join(names[:-1])} and {names[-1]} each"
