@@ -57,7 +57,11 @@ def guide(root: Path) -> str:
 @pytest.fixture(scope="module")
 def told(guide: str) -> dict[str, str]:
     """Kind -> the column "pages"."""
-    return dict(re.findall(r"^\| `([a-z_]+)` \| (yes|no|if confirmed) \|", guide, re.MULTILINE))
+    return dict(
+        re.findall(
+            r"^\| `([a-z_]+)` \| (yes|no|if confirmed|if over a limit) \|", guide, re.MULTILINE
+        )
+    )
 
 
 def test_every_alarm_is_explained_and_no_other(root: Path, told: dict[str, str]) -> None:
@@ -74,6 +78,8 @@ def test_the_guide_knows_what_pages(root: Path, told: dict[str, str]) -> None:
             assert told[kind] == "no", kind
         elif kind == "leak":
             assert told[kind] == "if confirmed"
+        elif kind == "hall_released":
+            assert told[kind] == "if over a limit"
         else:
             assert told[kind] == "yes", kind
 
