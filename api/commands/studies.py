@@ -18,7 +18,7 @@ from facility.checking import examine
 from facility.clock import SystemClock
 from facility.config import Facility
 from facility.errors import ConfigError
-from facility.topology import Topology, suggestion
+from facility.topology import Topology, named, suggestion
 
 NO, USAGE = 1, 2
 
@@ -97,13 +97,14 @@ def _read(
     if loaded is None:
         return refuse(problems, json=json)
     topology = Topology.of(loaded.facility.power)
-    strange = [name for name in fail if name not in topology.element_index]
+    meant = {name: named(name, topology.elements) for name in fail}
+    strange = [name for name, element in meant.items() if element is None]
     for name in strange:
         hint = suggestion(name, topology.elements)
         typer.echo(f"--fail {name}: no such element{f' ({hint})' if hint else ''}", err=True)
     if strange:
         return USAGE
-    topology = topology.without(fail)
+    topology = topology.without(element for element in meant.values() if element is not None)
     try:
         return loaded.facility, topology, read_loads(loads_path, topology)
     except ConfigError as error:

@@ -10,6 +10,7 @@ from api.picture import fact, finite, iso
 from api.problems import Problem
 from api.routes.deps import HallDep, needs, problems
 from api.security import Role
+from facility.topology import named
 
 router = APIRouter(
     tags=["power"], dependencies=[Depends(needs(Role.VIEWER))], responses=problems("unavailable")
@@ -28,7 +29,10 @@ async def headroom(
     With `fail`, the same study with these elements gone: nothing is changed by asking.
     """
     if fail:
-        answer: dict[str, Any] = finite(await hall.what_if(fail))
+        elements = hall.facility.power.elements
+        answer: dict[str, Any] = finite(
+            await hall.what_if([named(name, elements) or name for name in fail])
+        )
         return answer
     decision = hall.decision()
     study = fact(decision, "headroom")

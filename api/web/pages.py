@@ -25,6 +25,7 @@ from api.web.overview import element_table
 from api.web.supposing import dark_racks, what_if_answer
 from api.web.wording import point_name
 from facility.kinds import KINDS
+from facility.topology import named
 
 RELOAD_S: Final = 15
 HOURS: Final = ("1", "6", "24", "168")
@@ -113,7 +114,9 @@ class Pages:
     async def what_if(self, request: Request) -> Response:
         """The N+1 study with elements failed; changes nothing."""
         who = await self._desk.who(request, Role.VIEWER)
-        fail = [name for name in request.query_params.getlist("fail") if name][:50]
+        elements = self._desk.hall.facility.power.elements
+        asked = [name for name in request.query_params.getlist("fail") if name][:50]
+        fail = [named(name, elements) or name for name in asked]
         if not fail:
             return RedirectResponse("/", 303)
         study = await self._desk.hall.what_if(fail)
@@ -126,7 +129,7 @@ class Pages:
             dark=dark_racks(study),
             state=standing(study),
             element_rows=element_table(study),
-            elements=list(self._desk.hall.facility.power.elements),
+            elements=list(elements),
         )
 
     async def history(self, request: Request) -> Response:

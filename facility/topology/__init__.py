@@ -3,6 +3,7 @@
 from facility.topology.graph import Source
 from facility.topology.plant import Case, Topology, phase_row
 from facility.topology.problems import (
+    named,
     phase_faults,
     split_faults,
     suggestion,
@@ -17,6 +18,7 @@ __all__ = [
     "Source",
     "Topology",
     "limit_of",
+    "named",
     "phase_faults",
     "phase_row",
     "split_faults",

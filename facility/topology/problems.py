@@ -13,10 +13,22 @@ from facility.topology.ratings import amps_va, ratings_of, text_rating
 Fault = tuple[str, str, str | None]
 
 
+def named(name: str, known: Iterable[str]) -> str | None:
+    """The name that is meant, capitals aside; None when there is none, or more than one."""
+    names = list(known)
+    if name in names:
+        return name
+    alike = [other for other in names if other.casefold() == name.casefold()]
+    return alike[0] if len(alike) == 1 else None
+
+
 def suggestion(name: str, known: Iterable[str]) -> str | None:
-    """Ask "did you mean X?"; None when nothing is near."""
-    near = difflib.get_close_matches(name, list(known), n=1, cutoff=0.6)
-    return f"did you mean {near[0]}?" if near else None
+    """Ask "did you mean X?"; None when nothing is near. Capitals do not count."""
+    by_folded: dict[str, str] = {}
+    for other in known:
+        by_folded.setdefault(other.casefold(), other)
+    near = difflib.get_close_matches(name.casefold(), list(by_folded), n=1, cutoff=0.6)
+    return f"did you mean {by_folded[near[0]]}?" if near else None
 
 
 def topology_problems(power: config.Power) -> list[Fault]:

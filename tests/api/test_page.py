@@ -305,6 +305,7 @@ async def test_the_what_if_study_answers_in_a_sentence(browser: Browser, hall: M
     assert 'class="top bad"' in page
     assert "survivable" not in text_of(page)
     await browser.open("/what-if?fail=nope", 404)
+    assert "If pdu-a fails, " in text_of(await browser.open("/what-if?fail=PDU-A"))
 
 
 async def test_without_the_browser_libraries_the_page_reloads_itself(

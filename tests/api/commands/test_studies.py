@@ -82,6 +82,15 @@ def test_a_failed_element_is_maintenance(file: str, capsys: pytest.CaptureFixtur
     assert "ups-c: no such element" in capsys.readouterr().err
 
 
+def test_a_name_in_capitals_from_the_top_line_is_the_element(
+    file: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert headroom(file, None, ["UPS-A", "Ups-A"], json=True) == 0
+    assert document(capsys)["cases"] == 4
+    assert headroom(file, None, ["UPS-AA"], json=True) == 2
+    assert "UPS-AA: no such element (did you mean ups-a?)" in capsys.readouterr().err
+
+
 def test_allocate_adds_the_plan_to_headroom_at_its_caps(
     file: str, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -11,7 +11,7 @@ import pytest
 
 from controllers.headroom import sentence, study
 from facility.config import Power
-from facility.topology import Topology, topology_problems
+from facility.topology import Topology, named, suggestion, topology_problems
 
 
 def power(**sections: Any) -> Power:
@@ -310,3 +310,19 @@ def test_every_fault_of_groups_loads_and_maintenance_is_named_at_once() -> None:
 def test_a_name_that_is_no_element_cannot_fail() -> None:
     with pytest.raises(KeyError):
         Topology.of(two_sides()).without(["bus-a"])
+
+
+@pytest.mark.parametrize(
+    ("name", "known", "meant"),
+    [
+        ("row1-a", ["row1-a", "ROW1-A"], "row1-a"),
+        ("ROW1-A", ["row1-a", "row1-b"], "row1-a"),
+        ("Row1-A", ["row1-a", "ROW1-A"], None),
+        ("row1-c", ["row1-a"], None),
+    ],
+)
+def test_capitals_do_not_hide_a_name_unless_two_differ_by_them(
+    name: str, known: list[str], meant: str | None
+) -> None:
+    assert named(name, known) == meant
+    assert suggestion(name, known) is not None
