@@ -32,9 +32,9 @@ SPLIT_TAU_S = 60.0
 #: Meters missing under an element from which on it counts as blind.
 BLIND_SHARE = 0.2
 #: Feed meters are not read at one instant: when a load moves between feeds, their sum counts it
-#: twice until each has been read again, within so many parts of the meters' staleness limit, each
-#: a fifth of it.
-SETTLE_BUCKETS = 3
+#: twice until each has been read again. A meter that died keeps its last reading until it is stale;
+#: so many parts, each a fifth of that limit, last longer even when the newest is only begun.
+SETTLE_BUCKETS = 7
 SETTLE_SHARE = 0.2
 #: A split of less than this is noise.
 LEAST_W = 50.0
