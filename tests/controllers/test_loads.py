@@ -206,3 +206,14 @@ def test_a_load_that_rises_on_one_feed_counts_once_the_other_can_be_no_old_readi
     for _ in range(8):
         loads = watch.look()
     assert loads.peak_w[0] == pytest.approx(loads.meter_w[0])
+
+
+def test_a_dead_meter_that_keeps_its_last_reading_counts_its_load_once() -> None:
+    watch = Watch()
+    a, b = (f"pdu-r01-{side}:total:active_power" for side in "ab")
+    watch.toy.changes |= {a: 6000.0, b: 6000.0}
+    for _ in range(5):
+        watch.look()
+    watch.toy.changes[b] = 12_000.0
+    for _ in range(5):
+        assert watch.look().peak_w[0] == pytest.approx(12_000.0)
