@@ -63,8 +63,15 @@ bench: $(VENV)/run.stamp
 
 # ---- checking it -------------------------------------------------------------------------------
 
+# Without ARGS: what needs no other process on every core, then what talks to real ones alone, so
+# that a demo in real time is not disturbed.
 test: $(VENV)/dev.stamp
+ifeq ($(strip $(ARGS)),)
+	@$(BIN)/python -m pytest -n auto --dist loadfile -m "not soak and not system"
+	@$(BIN)/python -m pytest -m "system and not soak"
+else
 	@exec $(BIN)/python -m pytest $(ARGS)
+endif
 
 soak: $(VENV)/dev.stamp
 	@exec $(BIN)/python -m pytest -m soak --timeout=0 $(ARGS)
