@@ -21,6 +21,7 @@ from controllers.cycle.state import CycleInput, FinishedPlan, Memory, PlanReques
 from facility.clock import Clock
 from facility.commands import Ack, Command, Decision, Mode, Outcome, Override
 from facility.exact import digest
+from facility.maintenance import Maintenance
 from facility.ports import Journal, Workers
 from facility.recording import Recorder
 from facility.site import SiteModel
@@ -79,7 +80,7 @@ class ControlLoop:
         config_sha256: str,
         modes: Mapping[str, Mode] | None = None,
         overrides: Sequence[Override] = (),
-        maintenance: Sequence[str] = (),
+        maintenance: Sequence[Maintenance] = (),
         sequence_base: int = 0,
         epoch: Callable[[], int | None] = lambda: None,
         spool: Spool | None = None,
@@ -99,7 +100,7 @@ class ControlLoop:
             config_sha256: of the facility file.
             modes: scope -> mode; "hall" defaults to the file's.
             overrides: leases in force.
-            maintenance: elements out, besides the file's.
+            maintenance: what people take out, besides the file; planned or open.
             sequence_base: commands' sequences rise above it.
             epoch: the lease held now, None when none is.
             spool: takes intents while the journal fails.
@@ -177,9 +178,9 @@ class ControlLoop:
         """How long no controller ran before this one, if the last one ended without a word."""
         self._away_s = seconds
 
-    def set_maintenance(self, elements: Sequence[str]) -> None:
-        """Elements out from the next cycle on."""
-        self._maintenance = tuple(elements)
+    def set_maintenance(self, works: Sequence[Maintenance]) -> None:
+        """What people take out, from the next cycle on; it starts and ends by itself."""
+        self._maintenance = tuple(works)
 
     def admit(self, override: Override) -> Admission:
         """What an override would get now; changes nothing."""

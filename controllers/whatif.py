@@ -47,7 +47,7 @@ def _study(
     fail: Sequence[str],
     rising: Collection[str] = (),
 ) -> Headroom:
-    declared = site.topology.without(sorted(set(inputs.maintenance)))
+    declared = site.topology.without(inputs.taken_out)
     losses, _ = believe(site, declared, inputs.snapshot, memory.losses)
     present = declared.without(losses.lost)
     force, _ = caps_in_force(

@@ -41,6 +41,11 @@ from facility.quantities import (
 Name = Annotated[str, Field(min_length=1, max_length=64, pattern=r"^[A-Za-z0-9][A-Za-z0-9_.\-]*$")]
 
 
+#: An element, or `load:cdu-1`: a load that cools nothing, but may still draw power.
+OutOfService = Annotated[
+    str, Field(max_length=69, pattern=r"^(load:)?[A-Za-z0-9][A-Za-z0-9_.\-]*$")
+]
+
 class Strict(BaseModel):
     """Frozen, unknown keys refused."""
 
@@ -154,7 +159,7 @@ class Power(Strict):
 
     elements: Mapping[Name, Element]
     groups: Mapping[Name, Group] = Field(default_factory=dict)
-    maintenance: tuple[Name, ...] = ()
+    maintenance: tuple[OutOfService, ...] = ()
     racks: Mapping[Name, Rack]
     loads: Mapping[Name, OtherLoad] = Field(default_factory=dict)
     meter_accuracy: Share = 0.02

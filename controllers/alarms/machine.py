@@ -13,6 +13,7 @@ from facility.commands import AlarmEvent
 #: Kinds that explain others, most fundamental first.
 CAUSES: Final = (
     "element_lost",
+    "maintenance",
     "broker_unreachable",
     "endpoint_unreachable",
     "data_blind",

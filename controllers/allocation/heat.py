@@ -32,7 +32,7 @@ def heat_rows(topology: Topology, loops: Mapping[str, config.Loop]) -> tuple[Hea
     """One row per loop for the normal case and for each case that changes its CDUs or racks.
 
     The heat that a loop takes away falls with its flow: `flow_one_cdu_lost` for each CDU that is
-    dark, nothing when all are.
+    dark or in maintenance, nothing when all are.
     """
     rows: list[HeatRow] = []
     up = topology.compiled.up
@@ -43,7 +43,7 @@ def heat_rows(topology: Topology, loops: Mapping[str, config.Loop]) -> tuple[Hea
         cdus = [topology.load_index[load] for load in loop.cdus.values()]
         seen: set[tuple[float, bytes]] = set()
         for k, case in enumerate(topology.case_names):
-            dark = sum(not up[k, i] for i in cdus)
+            dark = sum(not up[k, i] or i in topology.idle for i in cdus)
             left = 0.0 if cdus and dark == len(cdus) else loop.flow_one_cdu_lost**dark
             row = HeatRow(name, case, share * up[k], loop.heat_capacity * left)
             key = (row.capacity_w, row.share.tobytes())

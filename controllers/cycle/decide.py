@@ -14,7 +14,7 @@ from controllers.allocation import feasible, refusal
 from controllers.arbiter import arbitrate_all
 from controllers.cooling import LoopOutcome, control_loop, forget_leaks, remember_setpoint
 from controllers.cycle.deeds import Teller
-from controllers.cycle.gathering import GATHER_S, conditions
+from controllers.cycle.gathering import GATHER_S, conditions, hangs_below_now
 from controllers.cycle.overrides import Admission, cap_overrides, in_force, within_board
 from controllers.cycle.plant import Plant, forget_peaks, paths, present_plant
 from controllers.cycle.saying import facts_of
@@ -27,6 +27,7 @@ from controllers.gpu_caps.force import BoolArray, remember_sent
 from controllers.guard import check
 from controllers.headroom import study
 from controllers.loads import RackLoads, rack_loads
+from controllers.maintenance import frozen_nodes, let_be, told
 from facility.commands import (
     Decision,
     Mode,
@@ -104,7 +105,9 @@ def decide(
     )
     doubtful: BoolArray = np.asarray((used & untrusted[None, :]).any(axis=1))
     rack_ok = ~doubtful
+    still = frozen_nodes(site, inputs.maintenance, inputs.now_ms)
     may_raise = rack_ok[site.node_rack] & ~merged.no_raise & ~force.foreign & force.answering
+    may_raise &= ~still
     moves, cap_memory = move_caps(
         site,
         wanted.desired_w,
@@ -130,9 +133,11 @@ def decide(
         present_values(site, force, outcomes),
     )
     writes = drafts(site, inputs, setpoints, force, value, outcomes, may_raise)
+    writes, waiting = let_be(site, inputs.maintenance, inputs.now_ms, writes, outcomes)
     standing = orders(site, inputs, memory)
     sequence = max(memory.sequence, inputs.sequence_base)
     commands, withheld = check(writes, standing, sequence=sequence, now_ms=inputs.now_ms)
+    withheld = (*waiting, *withheld)
     cap_memory = remember_sent(site, cap_memory, commands, now_s)
     loop_memories = tuple(
         remember_setpoint(loop, m, commands, o.move, now_s)
@@ -142,7 +147,7 @@ def decide(
     events, alarm_memory = alarms.step(
         memory.alarms,
         conditions(site, memory, inputs, plant, loads, headroom, force, outcomes, wanted),
-        things_dead(site, plant.losses),
+        {**things_dead(site, plant.losses), **hangs_below_now(site, inputs)},
         now_s=now_s,
         now_ms=inputs.now_ms,
         on_delay_s=site.facility.alerts.on_delay,
@@ -188,6 +193,7 @@ def decide(
         teller=teller,
         withheld=withheld,
     )
+    facts["maintenance"] = told(inputs.maintenance, inputs.now_ms, headroom.ok)
     decision = Decision(
         cycle=inputs.cycle,
         snapshot=snapshot.number,
@@ -276,12 +282,13 @@ def _want(
             refused[lease.id] = why
         else:
             held[node] = value
+    still = frozen_nodes(site, inputs.maintenance, inputs.now_ms)
     foreign = {
         site.nodes[int(i)]: float(force.in_force_w[i])
-        for i in np.flatnonzero(force.foreign)
+        for i in np.flatnonzero(force.foreign | still)
         if site.nodes[int(i)] not in held
     }
-    # Somebody else's cap is left alone as long as every limit allows it.
+    # Somebody else's cap, or a frozen one, is left alone as long as every limit allows it.
     if (
         foreign
         and feasible(posed({**held, **foreign}).check, by_node(site, force.in_force_w)) is None
@@ -307,7 +314,11 @@ def _want(
         protect |= flag
         for i in np.flatnonzero(flag):
             reasons[int(i)] = why
-    for node, value in (*fixed.items(), *((n, v) for n, v in foreign.items() if n in held)):
+    # What is frozen still yields to protection: a leak, lost flow, what cooling allows.
+    kept = {n: v for n, v in foreign.items() if n in held}
+    for i in np.flatnonzero(still & protect & ~force.foreign):
+        kept.pop(site.nodes[int(i)], None)
+    for node, value in (*fixed.items(), *kept.items()):
         desired[site.node_index[node]] = value
     changed = replace(
         wanted, desired_w=desired, protect=protect, high_w=high, reasons=tuple(reasons)

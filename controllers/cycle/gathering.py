@@ -12,18 +12,26 @@ from controllers.alarms.watch import things_dead, write_conditions
 from controllers.base import Condition
 from controllers.cooling import LoopOutcome
 from controllers.cycle.overrides import in_force
-from controllers.cycle.plant import Plant, paths
+from controllers.cycle.plant import Plant, in_service, paths
 from controllers.cycle.state import CycleInput, Memory
 from controllers.cycle.wanted import Wanted
 from controllers.gpu_caps import CapForce
 from controllers.headroom import Headroom
 from controllers.loads import RackLoads
+from controllers.maintenance import hangs_below, work_conditions
 from controllers.wording import capital
 from facility.commands import Severity
 from facility.site import SiteModel
 
 #: How long a controller that starts waits for the first word of every node and device.
 GATHER_S: Final = 10.0
+
+
+def hangs_below_now(site: SiteModel, inputs: CycleInput) -> dict[str, str]:
+    """Thing -> key of the maintenance that explains its alarms."""
+    if not inputs.maintenance:
+        return {}
+    return hangs_below(site, inputs.maintenance, inputs.now_ms, in_service(site, inputs))
 
 
 def conditions(
@@ -39,9 +47,9 @@ def conditions(
 ) -> list[Condition]:
     started_s = inputs.now_s if memory.started_s is None else memory.started_s
     running_s = inputs.now_s - started_s
-    out: list[Condition] = []
+    out: list[Condition] = work_conditions(inputs.maintenance, inputs.now_ms)
     if running_s >= GATHER_S:
-        dead = things_dead(site, plant.losses)
+        dead = {**hangs_below_now(site, inputs), **things_dead(site, plant.losses)}
         out += alarms.device_conditions(site, inputs.snapshot, dead, loads.blind)
     out += alarms.absence_conditions(site, inputs.snapshot, inputs.modes, inputs.away_s, running_s)
     hands = alarms.hands_of(site, inputs.modes, paths(site, plant.out))

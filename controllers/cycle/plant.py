@@ -14,7 +14,7 @@ from controllers.loads import LoadsMemory
 from controllers.losses import Losses, LossMemory, believe
 from facility.points import FloatArray
 from facility.site import SiteModel
-from facility.topology import Topology
+from facility.topology import Topology, load_out
 
 #: A meter shows a lower cap within this time.
 SETTLE_S: Final = 5.0
@@ -35,8 +35,9 @@ class _BySite:
 
 @lru_cache(maxsize=32)
 def _without(key: _BySite, out: tuple[str, ...]) -> Topology:
-    known = [name for name in out if name in key.site.topology.element_index]
-    return key.site.topology.without(known)
+    topology = key.site.topology
+    known = [n for n in out if n in topology.element_index or load_out(n) in topology.load_index]
+    return topology.without(known)
 
 
 @lru_cache(maxsize=32)
@@ -69,7 +70,7 @@ class Plant:
 
 def present_plant(site: SiteModel, memory: Memory, inputs: CycleInput) -> Plant:
     key = _BySite(site)
-    declared = tuple(sorted(set(inputs.maintenance)))
+    declared = inputs.taken_out
     losses, loss_memory = believe(site, _without(key, declared), inputs.snapshot, memory.losses)
     wait = site.facility.power.resecure
     held: list[str] = []
@@ -89,6 +90,11 @@ def present_plant(site: SiteModel, memory: Memory, inputs: CycleInput) -> Plant:
     holding = f"{names} {verb} lost: caps hold until N+1 is restored" if held else ""
     out = tuple(sorted({*declared, *losses.lost}))
     return Plant(_without(key, out), out, losses, loss_memory, holding, min(due) if due else None)
+
+
+def in_service(site: SiteModel, inputs: CycleInput) -> Topology:
+    """The plant without what is in maintenance; what is believed lost still stands in it."""
+    return _without(_BySite(site), inputs.taken_out)
 
 
 def paths(site: SiteModel, out: tuple[str, ...]) -> BoolArray:

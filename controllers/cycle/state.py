@@ -18,6 +18,7 @@ from controllers.loads import LoadsMemory
 from controllers.losses import LossMemory
 from facility.commands import Ack, Mode, Override
 from facility.exact import decode, encode, shape
+from facility.maintenance import Maintenance, taken_out
 from facility.site import SiteModel
 from facility.snapshot import Snapshot
 
@@ -75,7 +76,7 @@ class CycleInput:
         acks: that arrived since the cycle before.
         plan: newest finished plan, None if none has finished since the cycle before.
         sequence_base: sequences rise above it (and above what memory remembers).
-        maintenance: elements taken out by people, besides those of the file.
+        maintenance: what people take out, besides the file; the cycle sees to start and end.
     """
 
     cycle: int
@@ -89,9 +90,14 @@ class CycleInput:
     acks: tuple[Ack, ...] = ()
     plan: FinishedPlan | None = None
     sequence_base: int = 0
-    maintenance: tuple[str, ...] = ()
+    maintenance: tuple[Maintenance, ...] = ()
     journal_ok: bool = True
     away_s: float | None = None
+
+    @property
+    def taken_out(self) -> tuple[str, ...]:
+        """What maintenance takes out now, as `Topology.without` takes it; sorted."""
+        return taken_out(self.maintenance, self.now_ms)
 
     def to_json(self) -> dict[str, Any]:
         """All but the snapshot, which a replay freezes itself; exact."""
@@ -107,7 +113,7 @@ class CycleInput:
             "acks": encode(self.acks),
             "plan": None if self.plan is None else encode(self.plan.to_json()),
             "sequence_base": self.sequence_base,
-            "maintenance": list(self.maintenance),
+            "maintenance": encode(self.maintenance),
             "journal_ok": self.journal_ok,
             "away_s": encode(self.away_s),
         }
@@ -130,7 +136,7 @@ class CycleInput:
             acks=decode(tuple[Ack, ...], data["acks"]),
             plan=None if data["plan"] is None else FinishedPlan.from_json(data["plan"]),
             sequence_base=int(data["sequence_base"]),
-            maintenance=tuple(data["maintenance"]),
+            maintenance=decode(tuple[Maintenance, ...], data["maintenance"]),
             journal_ok=bool(data["journal_ok"]),
             away_s=decode(float | None, data["away_s"]),
         )

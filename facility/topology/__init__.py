@@ -3,6 +3,7 @@
 from facility.topology.graph import Source
 from facility.topology.plant import Case, Topology, phase_row
 from facility.topology.problems import (
+    load_out,
     named,
     phase_faults,
     split_faults,
@@ -18,6 +19,7 @@ __all__ = [
     "Source",
     "Topology",
     "limit_of",
+    "load_out",
     "named",
     "phase_faults",
     "phase_row",

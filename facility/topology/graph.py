@@ -85,7 +85,8 @@ class Graph:
             for name, element in power.elements.items()
             if element.transfer is not None
         }
-        self.maintenance = frozenset(index[name] for name in power.maintenance)
+        # A `load:NAME` in maintenance matters to cooling alone.
+        self.maintenance = frozenset(index[n] for n in power.maintenance if n in index)
         loads = (*power.racks.values(), *power.loads.values())
         self.feeds = [tuple(index[p] for p in load.feeds.values()) for load in loads]
         self.load_needs = [load.needs for load in loads]

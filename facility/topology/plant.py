@@ -12,7 +12,7 @@ import numpy as np
 from facility import config
 from facility.points import FloatArray, IntArray
 from facility.topology.graph import BoolArray, Compiled, Graph, Source, compile_cases
-from facility.topology.problems import topology_problems
+from facility.topology.problems import load_out, topology_problems
 from facility.topology.ratings import limit_of
 
 NORMAL = "normal"
@@ -126,12 +126,14 @@ class Topology:
     def without(self, lost: Iterable[str]) -> Topology:
         """The same plant with more elements out: maintenance, what-if, or real losses.
 
+        `load:NAME` takes a load out for cooling: it gives no flow, but it still draws power.
+
         Raises:
-            KeyError: a name that is no element.
+            KeyError: a name that is no element, and no `load:NAME`.
         """
         more = [name for name in dict.fromkeys(lost) if name not in self.power.maintenance]
         for name in more:
-            if name not in self.power.elements:
+            if name not in self.power.elements and load_out(name) not in self.power.loads:
                 raise KeyError(name)
         if not more:
             return self
@@ -142,6 +144,12 @@ class Topology:
         """The same plant with its switches where they are measured to be."""
         wanted = {**self.sources, **sources}
         return self if wanted == self.sources else Topology.of(self.power, wanted)
+
+    @cached_property
+    def idle(self) -> frozenset[int]:
+        """Indexes of loads in maintenance: alive or not, they cool nothing."""
+        names = (load_out(name) for name in self.power.maintenance)
+        return frozenset(self.load_index[name] for name in names if name in self.load_index)
 
     @cached_property
     def case_names(self) -> tuple[str, ...]:

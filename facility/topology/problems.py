@@ -31,6 +31,12 @@ def suggestion(name: str, known: Iterable[str]) -> str | None:
     return f"did you mean {by_folded[near[0]]}?" if near else None
 
 
+def load_out(name: str) -> str | None:
+    """The load that `load:NAME` in maintenance stands for; None for an element's name."""
+    kind, found, load = name.partition(":")
+    return load if found and kind == "load" else None
+
+
 def topology_problems(power: config.Power) -> list[Fault]:
     """Every fault of a power section: (path, problem, hint), in file order.
 
@@ -50,7 +56,11 @@ def topology_problems(power: config.Power) -> list[Fault]:
         faults.extend(_group_faults(name, group, nodes))
     faults.extend(_cycles(power))
     for i, name in enumerate(power.maintenance):
-        if name not in power.elements:
+        idle = load_out(name)
+        if idle is not None and idle not in power.loads:
+            hint = suggestion(idle, power.loads)
+            faults.append((f"power.maintenance.{i}", f"no load {idle!r}", hint))
+        elif idle is None and name not in power.elements:
             what = "a group, not an element" if name in power.groups else "no element"
             faults.append(
                 (f"power.maintenance.{i}", f"{name!r} is {what}", suggestion(name, power.elements))

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from controllers.cycle import decide
 from controllers.cycle.state import CycleInput, FinishedPlan, Memory, answer
 from facility.commands import Ack, AlarmEvent, Decision, Mode, Override
+from facility.maintenance import Maintenance
 from tests.controllers.toy import Toy, site_of, small_hall
 
 
@@ -27,7 +28,7 @@ class Hall:
     journal_ok: bool = True
     solving: bool = True
     obey: bool = True
-    maintenance: tuple[str, ...] = ()
+    maintenance: tuple[Maintenance, ...] = ()
 
     def __post_init__(self) -> None:
         self.site = self.toy.site
