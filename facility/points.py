@@ -224,6 +224,35 @@ class PointTable:
         return np.array([s.stale_after_s for s in self.specs], dtype=np.float64)
 
     @cached_property
+    def lengths(self) -> IntArray:
+        """int64[K]: how many points each layout has."""
+        return np.array([len(layout) for layout in self.layouts], dtype=np.int64)
+
+    @cached_property
+    def starts(self) -> IntArray:
+        """int64[K]: dense index of each layout's first point."""
+        return np.array([self.offsets[layout.key] for layout in self.layouts], dtype=np.int64)
+
+    @cached_property
+    def layout_of(self) -> IntArray:
+        """int64[n]: number of the layout that each point stands in."""
+        return np.repeat(np.arange(len(self.layouts)), self.lengths)
+
+    @cached_property
+    def soonest_stale_s(self) -> FloatArray:
+        """float64[K]: age at which the first point of each layout becomes stale; inf if empty."""
+        out = np.full(len(self.layouts), np.inf)
+        np.minimum.at(out, self.layout_of, self.stale_after_s)
+        return out
+
+    def points_of(self, layouts: IntArray) -> tuple[IntArray, IntArray]:
+        """Dense indexes of all points of some layouts, and the layout of each."""
+        lengths = self.lengths[layouts]
+        of = np.repeat(layouts, lengths)
+        before = np.repeat(np.cumsum(lengths) - lengths, lengths)
+        return self.starts[of] + np.arange(len(of)) - before, of
+
+    @cached_property
     def low(self) -> FloatArray:
         """float64[n]: least plausible value."""
         return np.array([s.low for s in self.specs], dtype=np.float64)

@@ -231,6 +231,20 @@ class SiteModel:
             if point is not None
         }
 
+    @cached_property
+    def rack_scopes(self) -> tuple[str, ...]:
+        """Scope of each rack."""
+        return tuple(f"rack:{rack}" for rack in self.racks)
+
+    def cap_activity(self, modes: Mapping[str, Mode]) -> IntArray:
+        """int64[N]: `Mode.activity` of the mode in force for each node's cap; see `mode_of`."""
+        hall = modes.get("hall", Mode.OBSERVE).activity
+        own = [(i, modes[s].activity) for i, s in enumerate(self.rack_scopes) if s in modes]
+        of_rack = np.full(len(self.racks), hall, dtype=np.int64)
+        for i, activity in own:
+            of_rack[i] = activity
+        return of_rack[self.node_rack]
+
     def scopes_of(self, point: PointId) -> tuple[str, ...]:
         """Scopes that govern a point, narrowest first."""
         node = self.cap_index.get(point)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -59,7 +60,8 @@ class Snapshot:
         last_scan: number of the last scan in it; with `number` it makes a run replayable.
         now_ms, now_s: the moment of freezing, UTC ms and monotonic seconds.
         values, quality: float64[N], uint8[N] over the point table; staleness already applied.
-        ages_s: float64[N]; inf if never received.
+        scanned_s, scanned_ms: float64[K], int64[K], when each layout was last received: monotonic
+            seconds (-inf: never) and UTC ms.
     """
 
     table: PointTable
@@ -69,15 +71,27 @@ class Snapshot:
     now_s: float
     values: FloatArray
     quality: ByteArray
-    ages_s: FloatArray
-    received_ms: IntArray
+    scanned_s: FloatArray
+    scanned_ms: IntArray
+
+    @cached_property
+    def ages_s(self) -> FloatArray:
+        """float64[N]: seconds since each point was received; inf if it never was."""
+        return self.ages_of(np.arange(len(self.values)))
+
+    def ages_of(self, indexes: IntArray) -> FloatArray:
+        """Seconds since the points at `indexes` were received; inf if never, or for an index -1."""
+        ages = np.maximum(self.now_s - self.scanned_s, 0.0)[self.table.layout_of[indexes]]
+        return np.where(indexes >= 0, ages, np.inf)
 
     def reading(self, point: PointId) -> Reading | None:
         """One point, or None if the site does not have it."""
         i = self.table.index.get(point)
         if i is None:
             return None
-        value, age = float(self.values[i]), float(self.ages_s[i])
+        layout = int(self.table.layout_of[i])
+        value = float(self.values[i])
+        age = max(self.now_s - float(self.scanned_s[layout]), 0.0)
         seen = math.isfinite(age)
         return Reading(
             point,
@@ -86,7 +100,7 @@ class Snapshot:
             grade_of(int(self.quality[i])),
             flaw_of(int(self.quality[i])),
             age if seen else None,
-            int(self.received_ms[i]) if seen else None,
+            int(self.scanned_ms[layout]) if seen else None,
         )
 
     def good(self, indexes: IntArray) -> FloatArray:
@@ -111,9 +125,15 @@ class LiveImage:
         self._number = 0
         self._values = np.full(n, np.nan)
         self._quality = np.full(n, BAD_TIMEOUT, dtype=np.uint8)
-        self._received_ms = np.zeros(n, dtype=np.int64)
-        self._received_s = np.full(n, -np.inf)
-        self._silent = {layout.key for layout in table.layouts}
+        layouts = table.layouts
+        self._scanned_ms = np.zeros(len(layouts), dtype=np.int64)
+        self._scanned_s = np.full(len(layouts), -np.inf)
+        self._place = {
+            layout.key: (number, start, start + len(layout))
+            for number, layout in enumerate(layouts)
+            for start in (table.offsets[layout.key],)
+        }
+        self._silent = {layout.key for layout in layouts}
 
     @property
     def complete(self) -> bool:
@@ -125,12 +145,11 @@ class LiveImage:
 
         A BAD scan keeps nothing of the old values: what cannot be read now is unknown now.
         """
-        start = self.table.offsets[scan.layout.key]
-        stop = start + len(scan.layout)
+        number, start, stop = self._place[scan.layout.key]
         self._values[start:stop] = scan.values
         self._quality[start:stop] = scan.quality
-        self._received_ms[start:stop] = scan.received_ms
-        self._received_s[start:stop] = scan.monotonic_s
+        self._scanned_ms[number] = scan.received_ms
+        self._scanned_s[number] = scan.monotonic_s
         if scan.layout.key in self._silent and bool(((scan.quality & 0b11) != Grade.BAD).any()):
             self._silent.discard(scan.layout.key)
         self.scans_seen += 1
@@ -139,11 +158,15 @@ class LiveImage:
     def freeze(self, now_ms: int, now_s: float) -> Snapshot:
         """A frozen copy in which values past their staleness limit are BAD (STALE) and NaN."""
         self._number += 1
-        ages = np.maximum(now_s - self._received_s, 0.0)
         values, packed = self._values.copy(), self._quality.copy()
-        stale = (ages > self.table.stale_after_s) & ((packed & 0b11) != int(Grade.BAD))
-        values[stale] = np.nan
-        packed[stale] = BAD_STALE
+        late = now_s - self._scanned_s > self.table.soonest_stale_s
+        if late.any():
+            at, layout = self.table.points_of(np.flatnonzero(late))
+            ages = np.maximum(now_s - self._scanned_s[layout], 0.0)
+            known = (packed[at] & 0b11) != int(Grade.BAD)
+            stale = at[known & (ages > self.table.stale_after_s[at])]
+            values[stale] = np.nan
+            packed[stale] = BAD_STALE
         return Snapshot(
             self.table,
             self._number,
@@ -152,6 +175,6 @@ class LiveImage:
             now_s,
             values,
             packed,
-            ages,
-            self._received_ms.copy(),
+            self._scanned_s.copy(),
+            self._scanned_ms.copy(),
         )

@@ -76,7 +76,7 @@ def watch_flow(
 
 def _oldest_s(snapshot: Snapshot, indexes: IntArray) -> float:
     """Age of the oldest of some points, s; 0 where there is none."""
-    return float(snapshot.ages_s[indexes[indexes >= 0]].max(initial=0.0))
+    return float(snapshot.ages_of(indexes[indexes >= 0]).max(initial=0.0))
 
 
 def _too_hot(

@@ -100,8 +100,7 @@ def _readback(site: SiteModel, snapshot: Snapshot) -> FloatArray:
 
 
 def _received_s(site: SiteModel, snapshot: Snapshot) -> FloatArray:
-    ages = np.where(site.node_cap >= 0, snapshot.ages_s[site.node_cap], np.inf)
-    return np.asarray(snapshot.now_s - ages, dtype=np.float64)
+    return np.asarray(snapshot.now_s - snapshot.ages_of(site.node_cap), dtype=np.float64)
 
 
 def caps_in_force(
