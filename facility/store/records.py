@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from facility.commands import AlarmEvent, Command, Decision, Mode, Outcome, Override
+from facility.maintenance import Maintenance
 from facility.points import ByteArray, FloatArray, IntArray, PointId
 
 
@@ -193,6 +194,15 @@ class OverrideRecord:
     """An operator's override and its end; `ended_ms` is None while nobody ended it early."""
 
     override: Override
+    ended_ms: int | None
+    ended_by: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class MaintenanceRecord:
+    """A maintenance and its end; `ended_ms` is None while nobody ended it early."""
+
+    work: Maintenance
     ended_ms: int | None
     ended_by: str | None
 

@@ -24,6 +24,7 @@ from facility.store.engine import (
 from facility.store.errors import SchemaMismatch, StoreError
 from facility.store.parts.alarms import Alarms
 from facility.store.parts.journal import JournalPart
+from facility.store.parts.maintenance import Works
 from facility.store.parts.people import People
 from facility.store.parts.replay import replay_of
 from facility.store.parts.samples import Samples
@@ -112,7 +113,7 @@ def _prepare(engine: sa.Engine) -> None:
         raise migrate.unreachable(error) from error
 
 
-class Store(Samples, JournalPart, Alarms, People):
+class Store(Samples, JournalPart, Alarms, People, Works):
     """One hall's memory; see the module and `facility.store.parts`."""
 
     def __init__(

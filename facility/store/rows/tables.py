@@ -250,3 +250,20 @@ api_key = sa.Table(
     _ms("created_ms"),
     _ms("revoked_ms", nullable=True),
 )
+maintenance = sa.Table(
+    "maintenance",
+    metadata,
+    _text("id", primary_key=True),
+    _text("kind"),
+    _text("subject"),
+    _text("by_whom"),
+    _text("reason"),
+    _text("ticket"),
+    _ms("since_ms"),
+    sa.Column("until_ms", sa.BigInteger, nullable=False, index=True),
+    _text("freeze"),  # JSON list of scopes
+    _text("accepted"),  # JSON list of kinds of consequences
+    _ms("ended_ms", nullable=True),
+    _text("ended_by", nullable=True),
+)
+
