@@ -7,14 +7,14 @@ silent for 60 s may have rebooted: the board's maximum, unless its rack's meter 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 import numpy as np
 import numpy.typing as npt
 
 from facility.commands import Ack, Command, Outcome
-from facility.points import FloatArray
+from facility.points import FloatArray, IntArray
 from facility.site import SiteModel
 from facility.snapshot import Snapshot
 
@@ -27,15 +27,56 @@ SAME_W: Final = 1.0
 LEASED: Final = 1
 
 
-@dataclass(frozen=True, slots=True)
-class Sent:
-    """A cap on its way: sent and not yet proved or disproved by a read-back."""
+def _none() -> FloatArray:
+    return np.zeros(0)
 
-    node: int
-    value_w: float
-    sequence: int
-    at_s: float
-    raises: bool
+
+def _nowhere() -> IntArray:
+    return np.zeros(0, dtype=np.int64)
+
+
+@dataclass(frozen=True, eq=False)
+class SentCaps:
+    """Caps on their way: sent and not yet proved or disproved by a read-back; K of them.
+
+    Attributes:
+        node: int64[K], which node; value_w: float64[K], W per GPU.
+        sequence: int64[K], of the command; at_s: float64[K], when it was sent, monotonic.
+        raises: bool[K].
+    """
+
+    node: IntArray = field(default_factory=_nowhere)
+    value_w: FloatArray = field(default_factory=_none)
+    sequence: IntArray = field(default_factory=_nowhere)
+    at_s: FloatArray = field(default_factory=_none)
+    raises: BoolArray = field(default_factory=lambda: np.zeros(0, dtype=np.bool_))
+
+    def __len__(self) -> int:
+        return len(self.node)
+
+    def only(self, which: BoolArray) -> SentCaps:
+        """Those of which `which` (bool[K]) is true."""
+        if which.all():
+            return self
+        return SentCaps(
+            self.node[which],
+            self.value_w[which],
+            self.sequence[which],
+            self.at_s[which],
+            self.raises[which],
+        )
+
+    def and_these(self, more: SentCaps) -> SentCaps:
+        """These, then `more`."""
+        if not len(more):
+            return self
+        return SentCaps(
+            np.concatenate([self.node, more.node]),
+            np.concatenate([self.value_w, more.value_w]),
+            np.concatenate([self.sequence, more.sequence]),
+            np.concatenate([self.at_s, more.at_s]),
+            np.concatenate([self.raises, more.raises]),
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,7 +98,7 @@ class CapMemory:
     commanded_w: FloatArray
     foreign: BoolArray
     lowered_s: FloatArray
-    sent: tuple[Sent, ...] = ()
+    sent: SentCaps = field(default_factory=SentCaps)
     credit_w: float = 0.0
     credit_s: float | None = None
 
@@ -137,18 +178,16 @@ def caps_in_force(
             commanded[node] = ack.command.value
         elif ack.outcome is Outcome.CLAMPED and ack.actual is not None:
             commanded[node] = ack.actual
-    sent = tuple(
-        s
-        for s in memory.sent
-        if not (answering[s.node] and received[s.node] >= s.at_s + DISPROOF_S)
-    )
+    under_way = memory.sent
+    told = answering[under_way.node]
+    seen = told & (received[under_way.node] >= under_way.at_s + DISPROOF_S)
+    sent = under_way.only(~seen)
     silent = now_s - heard > SILENT_S
     force = np.where(np.isnan(last), site.max_cap_w, last)
     force = np.where(silent & ~meter_bounds, np.maximum(site.max_cap_w, force), force)
-    for s in sent:
-        force[s.node] = max(force[s.node], s.value_w)
+    np.maximum.at(force, sent.node, sent.value_w)
     pending = np.zeros(len(site.nodes), dtype=np.bool_)
-    pending[[s.node for s in sent]] = True
+    pending[sent.node] = True
     leased = snapshot.good(site.node_agent_state) == LEASED
     differs = answering & leased & ~pending & (np.abs(readback - commanded) > SAME_W)
     matches = answering & ~pending & (np.abs(readback - commanded) <= SAME_W)
@@ -169,9 +208,12 @@ def remember_sent(
     site: SiteModel, memory: CapMemory, commands: Iterable[Command], now_s: float
 ) -> CapMemory:
     """Note caps that are about to be sent; they count as in force until disproved."""
-    added = tuple(
-        Sent(site.cap_index[c.point], c.value, c.sequence, now_s, c.raises)
-        for c in commands
-        if c.point in site.cap_index
+    caps = [(site.cap_index[c.point], c) for c in commands if c.point in site.cap_index]
+    added = SentCaps(
+        np.array([node for node, _ in caps], dtype=np.int64),
+        np.array([c.value for _, c in caps], dtype=np.float64),
+        np.array([c.sequence for _, c in caps], dtype=np.int64),
+        np.full(len(caps), now_s, dtype=np.float64),
+        np.array([c.raises for _, c in caps], dtype=np.bool_),
     )
-    return replace(memory, sent=memory.sent + added)
+    return replace(memory, sent=memory.sent.and_these(added))

@@ -70,11 +70,10 @@ def move_caps(
     least = min_move * site.max_cap_w
     gap = desired - force.in_force_w
     under_way = np.zeros(n, dtype=np.bool_)
-    under_way[[s.node for s in memory.sent]] = True
+    under_way[memory.sent.node] = True
     lower = (gap < -SMALL_W) & (protect | (gap <= -least)) & force.answering
-    for s in memory.sent:
-        if s.value_w <= desired[s.node] + SMALL_W:
-            lower[s.node] = False
+    sent = memory.sent
+    lower[sent.node[sent.value_w <= desired[sent.node] + SMALL_W]] = False
     value = np.where(lower, desired, np.nan)
     credit, ramp_ws = memory.credit_w, site.facility.site.ramp / 60.0
     power = site.facility.power
@@ -92,19 +91,51 @@ def move_caps(
         late = (gap < -SMALL_W) & (protect | (gap <= -least)) & force.answering
         if frozen_because:
             waiting = frozen_because
-        elif late.any() or any(not s.raises for s in memory.sent):
+        elif late.any() or not sent.raises.all():
             waiting = "lowerings first: waiting for their read-back"
         else:
             wants &= may_raise & ~force.foreign
             if not wants.any():
                 waiting = "data on the paths are not good in this cycle"
-            for i in np.flatnonzero(wants):
-                step = min(gap[i], step_w, max(credit, 0.0) / float(wall_w[i]))
-                step = np.floor(step / GRAIN_W) * GRAIN_W
-                if step < min(least[i], gap[i]) or step < GRAIN_W:
-                    waiting = "the site's ramp"
-                    break
-                value[i] = force.in_force_w[i] + step
-                raises[i] = True
-                credit -= step * float(wall_w[i])
+            rising = np.flatnonzero(wants)
+            steps, credit, ramped = _steps(
+                gap[rising], least[rising], np.asarray(wall_w[rising]), credit, step_w
+            )
+            rising = rising[: len(steps)]
+            value[rising] = force.in_force_w[rising] + steps
+            raises[rising] = True
+            waiting = "the site's ramp" if ramped else waiting
     return CapMoves(value, raises, waiting), replace(memory, credit_w=credit, credit_s=now_s)
+
+
+def _steps(
+    gap: FloatArray, least: FloatArray, wall_w: FloatArray, credit: float, step_w: float
+) -> tuple[FloatArray, float, bool]:
+    """Raises one after the other until the ramp's credit is used up.
+
+    Args:
+        gap: float64[K], W per GPU that each may rise.
+        least: float64[K], the least move that is worth a write.
+        wall_w: float64[K], W of the site per W of cap.
+        credit: W of the site that may be added now.
+        step_w: largest single raise.
+
+    Returns:
+        The raises, as many as fit, W per GPU; the credit left; whether it was the credit that
+        ended them.
+    """
+    free = np.floor(np.minimum(gap, step_w) / GRAIN_W) * GRAIN_W
+    # What is left before each, if all before it rise by all they may.
+    left = np.subtract.accumulate(np.concatenate([[credit], free * wall_w]))
+    fits = np.maximum(left[:-1], 0.0) / wall_w >= np.minimum(gap, step_w)
+    whole = fits & (free >= np.minimum(least, gap)) & (free >= GRAIN_W)
+    count = len(gap) if whole.all() else int(np.argmin(whole))
+    steps, credit = free[:count].tolist(), float(left[count])
+    for i in range(count, len(gap)):
+        step = min(gap[i], step_w, max(credit, 0.0) / float(wall_w[i]))
+        step = np.floor(step / GRAIN_W) * GRAIN_W
+        if step < min(least[i], gap[i]) or step < GRAIN_W:
+            return np.array(steps), credit, True
+        steps.append(float(step))
+        credit -= float(step * float(wall_w[i]))
+    return np.array(steps), credit, False
