@@ -95,6 +95,29 @@ class DeviceStatus:
 
 
 @dataclass(frozen=True, slots=True)
+class RemoteHealth:
+    """How remote-write is doing, since the start.
+
+    Attributes:
+        error: why the last try failed; None while all is well.
+        sent_samples: taken by the receiver, ends of series (staleness markers) too.
+        refused_samples: the receiver will never take them (4xx).
+        dropped_samples: lost to a bound: of the queue in memory or of the spool.
+        damaged: records of the spool that did not add up.
+        waiting_bytes: in the spool.
+        oldest_ms: time of the oldest sample that waits; None when none does.
+    """
+
+    error: str | None = None
+    sent_samples: int = 0
+    refused_samples: int = 0
+    dropped_samples: int = 0
+    damaged: int = 0
+    waiting_bytes: int = 0
+    oldest_ms: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class ServiceStatus:
     """Whether the service itself works; dead devices and webhooks are no part of it.
 
@@ -105,6 +128,7 @@ class ServiceStatus:
         epoch: of the hall's controller lease; None while another controller holds it.
         cycle_ms: p50, p99 and max of recent cycles, milliseconds.
         samples_stored, samples_dropped: since start.
+        remote: remote-write, None where the file names no receiver.
     """
 
     started_ms: int
@@ -116,6 +140,7 @@ class ServiceStatus:
     cycle_ms: Mapping[str, float] = field(default_factory=dict)
     samples_stored: int = 0
     samples_dropped: int = 0
+    remote: RemoteHealth | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import difflib
 import zoneinfo
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from typing import Protocol
+from typing import Final, Protocol
 from urllib.parse import urlsplit
 
 from facility.config import DeviceConfig, Facility, Loop, Measures, Node
@@ -19,6 +19,11 @@ from facility.topology import topology_problems
 from facility.yamltree import dotted, read_text
 
 Fault = tuple[tuple[str | int, ...], str, str | None]
+
+#: labels that remote-write gives to series by itself; `hall` a site may choose
+RESERVED_LABELS: Final = frozenset(
+    ("device", "part", "kind", "rack", "element", "feed", "load", "loop")
+)
 
 #: profile name -> the part:kind pairs that it offers, those that may be written among them
 Offers = Mapping[str, tuple[frozenset[tuple[str, str]], frozenset[tuple[str, str]]]]
@@ -208,7 +213,13 @@ def _agents(facility: Facility, known: Known) -> Iterator[Fault]:
     fault = known.broker_fault(agents.broker, agents.topic_prefix)
     if fault is not None:
         yield ("agents", fault[0]), fault[1], None
-    for at, auth in ((("agents", "auth"), agents.auth), (("store", "auth"), facility.store.auth)):
+    named: list[tuple[tuple[str, ...], str | None]] = [
+        (("agents", "auth"), agents.auth),
+        (("store", "auth"), facility.store.auth),
+    ]
+    if (remote := facility.store.remote_write) is not None:
+        named.append((("store", "remote_write", "auth"), remote.auth))
+    for at, auth in named:
         if auth is not None and auth not in facility.auth:
             yield at, f"no auth {auth!r}", suggest(auth, facility.auth)
 
@@ -313,15 +324,27 @@ def _secrets(facility: Facility) -> Iterator[Fault]:
 
 def _hooks(facility: Facility) -> Iterator[Fault]:
     for name, hook in facility.alerts.webhooks.items():
-        at = ("alerts", "webhooks", name, "url")
-        try:
-            parts = urlsplit(hook.url)
-            sound = parts.scheme in ("http", "https") and parts.hostname and parts.port != 0
-        except ValueError as error:
-            yield at, str(error), None
-            continue
-        if not sound:
-            yield at, "is no http:// or https:// address", None
+        yield from _http(("alerts", "webhooks", name, "url"), hook.url)
+    if (remote := facility.store.remote_write) is not None:
+        at = ("store", "remote_write")
+        yield from _http((*at, "url"), remote.url)
+        for label in remote.labels:
+            if label in RESERVED_LABELS:
+                yield (*at, "labels", label), "is a label that series have by themselves", None
+
+
+def _http(at: tuple[str | int, ...], url: str) -> Iterator[Fault]:
+    try:
+        parts = urlsplit(url)
+        sound = parts.scheme in ("http", "https") and parts.hostname and parts.port != 0
+        secret = parts.password
+    except ValueError as error:
+        yield at, str(error), None
+        return
+    if not sound:
+        yield at, "is no http:// or https:// address", None
+    elif secret:
+        yield at, "holds a password; say with auth where it is", None
 
 
 def _host(facility: Facility) -> Iterator[Fault]:

@@ -21,6 +21,7 @@ from pydantic import (
 from facility.quantities import (
     CurrentA,
     DifferenceK,
+    DiskBytes,
     DurationS,
     FlowLpm,
     LeaseS,
@@ -40,11 +41,11 @@ from facility.quantities import (
 
 Name = Annotated[str, Field(min_length=1, max_length=64, pattern=r"^[A-Za-z0-9][A-Za-z0-9_.\-]*$")]
 
-
 #: An element, or `load:cdu-1`: a load that cools nothing, but may still draw power.
 OutOfService = Annotated[
     str, Field(max_length=69, pattern=r"^(load:)?[A-Za-z0-9][A-Za-z0-9_.\-]*$")
 ]
+
 
 class Strict(BaseModel):
     """Frozen, unknown keys refused."""
@@ -347,12 +348,32 @@ class Agents(Strict):
     hold: DurationS = 600.0
 
 
+LabelName = Annotated[
+    str, Field(max_length=64, pattern=r"^(?:[a-zA-Z]|_[a-zA-Z0-9])[a-zA-Z0-9_]*$")
+]
+
+
+class RemoteWrite(Strict):
+    """A receiver of samples beside the store: Prometheus remote-write 1.0.
+
+    `auth` with a user is Basic, without one Bearer; `tenant` is Mimir's X-Scope-OrgID; `spool`
+    bounds what waits on the disk, in the state folder, while the receiver is away.
+    """
+
+    url: str
+    auth: Name | None = None
+    labels: Mapping[LabelName, str] = Field(default_factory=dict)
+    tenant: str | None = None
+    spool: DiskBytes = 1e9
+
+
 class Store(Strict):
     """SQLAlchemy URL; no password in it (use auth)."""
 
     url: str = "sqlite:///wattkeeper.db"
     auth: Name | None = None
     keep_raw: DurationS = 30 * 86400.0
+    remote_write: RemoteWrite | None = None
 
 
 class Host(Strict):

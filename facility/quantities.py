@@ -25,6 +25,7 @@ MOST: Final[Mapping[str, float]] = {
     "power_ramp": 1e12,
     "thermal_resistance": 1e3,
     "token_rate": 1e9,
+    "data": 1e14,
 }
 
 
@@ -75,6 +76,8 @@ RampWMin = Annotated[float, _quantity("power_ramp", positive=True)]
 ResistanceKW = Annotated[float, _quantity("thermal_resistance", positive=True)]
 PerKelvin = Annotated[float, _quantity("per_kelvin", at_least_zero=True), Field(le=0.02)]
 TokenRate = Annotated[float, _quantity("token_rate", at_least_zero=True)]
+#: room on a disk; below this not even one segment of a spool has room
+DiskBytes = Annotated[float, _quantity("data", least="8 MB")]
 
 
 def rating_text(text: object) -> str:

@@ -8,10 +8,10 @@ from typing import Any, Final
 
 from fastapi import APIRouter, Depends
 from prometheus_client import CollectorRegistry, generate_latest
-from prometheus_client.core import GaugeMetricFamily, Metric
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from starlette.responses import JSONResponse, Response
 
-from api.hall import Hall
+from api.hall import Hall, RemoteHealth
 from api.picture import by_name, fact, finite, loops, mode_of, number, racks, scopes, trust
 from api.routes.deps import HallDep, needs, problems
 from api.security import Role
@@ -136,6 +136,25 @@ class _Numbers:
         ):
             if value is not None:
                 yield GaugeMetricFamily(f"wattkeeper_{name}", text, value=value)
+        if (remote := status.remote) is not None:
+            yield from _remote(remote)
+
+
+def _remote(remote: RemoteHealth) -> Iterator[Metric]:
+    for name, text, value in (
+        ("up", "Whether the receiver takes samples", float(remote.error is None)),
+        ("waiting_bytes", "In the spool, not sent", remote.waiting_bytes),
+    ):
+        yield GaugeMetricFamily(f"wattkeeper_remote_write_{name}", text, value=value)
+    ends = CounterMetricFamily(
+        "wattkeeper_remote_write_samples", "Samples by what became of them", labels=["end"]
+    )
+    for end in ("sent", "refused", "dropped"):
+        ends.add_metric([end], getattr(remote, f"{end}_samples"))
+    yield ends
+    yield CounterMetricFamily(
+        "wattkeeper_remote_write_damaged_records", "Left out of the spool", value=remote.damaged
+    )
 
 
 def gauge(name: str, text: str, label: str, values: Any) -> Metric:

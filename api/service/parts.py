@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from api.remote_write import RemoteWriter
 from api.service.hall_lease import HallLease
 from api.webhooks import Courier
 from drivers.collect import Collector
@@ -35,3 +36,4 @@ class Parts:
     lease: HallLease
     courier: Courier
     recorder: Recorder | None = None
+    remote: RemoteWriter | None = None

@@ -43,7 +43,7 @@ class Running:
     def _background(self) -> dict[str, Callable[[], Awaitable[None]]]:
         service = self._service
         nodes = list(service.nodes.values())
-        return {
+        tasks: dict[str, Callable[[], Awaitable[None]]] = {
             "hall lease": service.lease.run,
             "collectors": service.collector.run,
             "node leases": lambda: keep_leases(nodes, self._lease_for_nodes),
@@ -51,6 +51,9 @@ class Running:
             "letting go": service.letting_go.run,
             "open intents": self._resolve,
         }
+        if service.remote is not None:
+            tasks["remote write"] = service.remote.run
+        return tasks
 
     def _lease_for_nodes(self) -> tuple[str, int] | None:
         """Nodes are leased only while somebody acts on them, or they wait to be released."""

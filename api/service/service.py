@@ -23,6 +23,7 @@ from api.hall import (
     SinkTest,
     Unknown,
 )
+from api.remote_write import RemoteWriter
 from api.service.absence import Absence
 from api.service.hall_lease import HallLease
 from api.service.letting_go import LettingGo
@@ -116,6 +117,11 @@ class Service:
         return self._parts.courier
 
     @property
+    def remote(self) -> RemoteWriter | None:
+        """Sends samples to the receiver of the file, if it names one."""
+        return self._parts.remote
+
+    @property
     def nodes(self) -> Mapping[str, NodeDevice]:
         """GPU nodes by name."""
         return self._parts.nodes
@@ -173,6 +179,7 @@ class Service:
             cycle_ms=cycle_milliseconds(took),
             samples_stored=stats.samples,
             samples_dropped=stats.dropped_samples,
+            remote=None if self.remote is None else self.remote.health(),
         )
 
     # ---- starting ------------------------------------------------------------------------------

@@ -20,6 +20,7 @@ import uvicorn
 
 from api.app import ApiSettings, create_app
 from api.hall import Hall
+from api.remote_write import RemoteWriter, headers_of, naming_of
 from api.service.account import write_account
 from api.service.door import Door
 from api.service.overlay import Overlay
@@ -36,6 +37,7 @@ from facility.config import Facility
 from facility.loading import Loaded
 from facility.ports import Bus
 from facility.store import open_store, upgrade
+from facility.store.remote import RemoteSink, Spool
 
 log = structlog.get_logger(__name__)
 
@@ -79,9 +81,13 @@ async def serve(loaded: Loaded, options: ServeOptions) -> int:
         database, clock, hall=facility.site.name, spill=options.state / "spill.jsonl"
     )
     workers = ThreadWorkers()
+    # One thread of its own: a spool that waits for its disk must not keep plans waiting.
+    spooling = ThreadWorkers(1)
     bus = _bus(facility, overlay, clock, rng)
     post = HttpPost()
+    remote = None
     try:
+        remote = _remote(facility, options, post, spooling, clock, rng)
         outside = Outside(
             devices=field_devices(clock, bus, overlay),
             bus=bus,
@@ -89,6 +95,7 @@ async def serve(loaded: Loaded, options: ServeOptions) -> int:
             sinks=sinks_from(facility, overlay),
             owner=f"{socket.gethostname()}:{os.getpid()}",
             link=url,
+            remote=remote,
         )
         service = build(
             loaded,
@@ -106,6 +113,9 @@ async def serve(loaded: Loaded, options: ServeOptions) -> int:
     finally:
         await post.close()
         workers.close()
+        spooling.close()
+        if remote is not None:
+            remote.sink.close()
         store.close()
     if stuck:
         # Everything is written; a task that ignores its cancellation must not keep the process.
@@ -142,6 +152,30 @@ def _bus(
     user = auth.user if auth is not None else None
     password = find(auth.secret) if auth is not None else None
     return MqttBus(agents.broker, name=name, clock=clock, rng=rng, user=user, password=password)
+
+
+def _remote(
+    facility: Facility,
+    options: ServeOptions,
+    post: HttpPost,
+    workers: ThreadWorkers,
+    clock: SystemClock,
+    rng: random.Random,
+) -> RemoteWriter | None:
+    """Remote-write as the file wants it; a simulation sends nothing to the receiver of the field.
+
+    Raises:
+        SecretMissing: what it logs in with is not there.
+        StoreError: the spool cannot be used.
+    """
+    settings = facility.store.remote_write
+    if settings is None or options.overlay is not None:
+        return None
+    auth = facility.auth[settings.auth] if settings.auth is not None else None
+    headers = headers_of(settings, auth, find(auth.secret) if auth is not None else "")
+    spool = Spool(options.state / "remote-write", int(settings.spool))
+    sink = RemoteSink(spool, naming_of(facility, settings))
+    return RemoteWriter(sink, settings.url, headers, post, workers, clock, rng)
 
 
 def _listen(host: str, port: int) -> socket.socket:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from api.remote_write import Fanout, RemoteWriter
 from api.service import secrets
 from api.service.hall_lease import HallLease
 from api.service.journalling import HallJournal
@@ -43,6 +44,7 @@ class Outside:
         sinks: webhook name -> address and secret.
         owner: of the hall's lease; differs between two controllers.
         link: address of the page as people reach it.
+        remote: where samples go beside the store; None for nowhere.
     """
 
     devices: Callable[[Facility], Sequence[Device]]
@@ -51,6 +53,7 @@ class Outside:
     sinks: Mapping[str, Sink]
     owner: str
     link: str
+    remote: RemoteWriter | None = None
 
 
 def simulated(facility: Facility, webhooks: Mapping[str, str]) -> Facility:
@@ -174,7 +177,8 @@ def build(
             recorder.scan(scan)
         made[0].notice(scan, number)
 
-    collector = Collector(everything, image, store, clock, rng, on_scan)
+    samples = store if outside.remote is None else Fanout(store, outside.remote.sink)
+    collector = Collector(everything, image, samples, clock, rng, on_scan)
     courier = Courier(
         store,
         outside.sinks,
@@ -198,6 +202,7 @@ def build(
         lease=lease,
         courier=courier,
         recorder=recorder,
+        remote=outside.remote,
     )
 
     def make_loop(service: Service) -> ControlLoop:

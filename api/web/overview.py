@@ -55,6 +55,9 @@ def top(hall: Hall) -> dict[str, Any]:
     notes = []
     if status.database is not None:
         notes.append("The database does not answer: history waits, control goes on from memory.")
+    if status.remote is not None and status.remote.error is not None:
+        waits = " Samples wait on the disk." if status.remote.waiting_bytes else ""
+        notes.append(f"Remote-write: {status.remote.error}.{waits}")
     if status.epoch is None and decision is not None:
         notes.append("Another controller holds this hall; this one only looks.")
     if not hall.facility.control.enabled:
