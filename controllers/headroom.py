@@ -213,20 +213,29 @@ def _fullest_phase(
     worst: FloatArray,
     case: IntArray,
 ) -> None:
-    """Where the fullest phase leaves less, the headroom is three times its room (in place)."""
+    """Where the fullest phase leaves less, the headroom is three times its room (in place).
+
+    Of phases (and the whole) that leave equally little, the one that does so first counts.
+    """
     s = shares.structure
-    whole_w = {}
-    for i in np.flatnonzero(s.check_phase[s.checks] >= 0):
-        e = int(s.check_element[s.checks[i]])
-        room = 3.0 * least[i]
-        if room < headroom[e] - 1e-9 * s.limit_w[e]:
-            headroom[e], case[e] = room, s.cell_case[at[i]]
-            whole_w[e] = int(case[e])
-    for e, k in whole_w.items():
-        low, high = np.searchsorted(s.cell_check, [e, e + 1])
-        cell = low + int(np.searchsorted(s.cell_case[low:high], k))
-        same = cell < high and s.cell_case[cell] == k
-        worst[e] = cell_w[cell if same else low]
+    phased = np.flatnonzero(s.check_phase[s.checks] >= 0)
+    if not len(phased):
+        return
+    e, room, where = s.check_element[s.checks[phased]], 3.0 * least[phased], s.cell_case[at[phased]]
+    tie = 1e-9 * np.where(np.isfinite(limit_w := shares.topology.limit_w), limit_w, 0.0)
+    best = headroom.copy()
+    np.fmin.at(best, e, room)
+    fuller = np.flatnonzero(best < headroom - tie)
+    first = np.where(headroom <= best + tie, case, len(shares.topology.case_names))
+    near = room <= best[e] + tie[e]
+    np.minimum.at(first, e[near], where[near])
+    changed = np.union1d(fuller, e[near & (first[e] < case[e])])
+    headroom[fuller], case[changed] = best[fuller], first[changed]
+    for row in changed.tolist():
+        low, high = np.searchsorted(s.cell_check, [row, row + 1])
+        cell = low + int(np.searchsorted(s.cell_case[low:high], case[row]))
+        same = cell < high and s.cell_case[cell] == case[row]
+        worst[row] = cell_w[cell if same else low]
 
 
 def _load_headroom(shares: Shares, slack: FloatArray) -> FloatArray:

@@ -1,0 +1,1 @@
+"""The power laws once more, for judging the product: shares no code with it."""
