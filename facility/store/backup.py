@@ -159,19 +159,19 @@ def _write_zip(url: str, part: Path) -> dict[str, int]:
 
 def _lines(connection: sa.Connection, table: sa.Table) -> Iterator[bytes]:
     """The rows by primary key, a page at a time."""
-    (key,) = table.primary_key.columns
-    last: Any = None
+    keys = tuple(table.primary_key.columns)
+    last: tuple[Any, ...] | None = None
     while True:
-        asked = sa.select(table).order_by(key).limit(_PAGE)
+        asked = sa.select(table).order_by(*keys).limit(_PAGE)
         if last is not None:
-            asked = asked.where(key > last)
+            asked = asked.where(sa.tuple_(*keys) > sa.tuple_(*map(sa.literal, last)))
         page = connection.execute(asked).mappings().all()
         for row in page:
             body = {name: _plain(value) for name, value in row.items()}
             yield json.dumps(body, separators=(",", ":")).encode() + b"\n"
         if len(page) < _PAGE:
             return
-        last = page[-1][key.name]
+        last = tuple(page[-1][key.name] for key in keys)
 
 
 def _plain(value: Any) -> Any:

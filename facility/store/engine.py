@@ -107,6 +107,8 @@ def _engine(url: str | URL, *, reading: bool) -> sa.Engine:
         if reading:
             cursor.execute("PRAGMA query_only=ON")
         else:
+            # Of a new file; an older one is turned to it by `migrate.upgrade`.
+            cursor.execute("PRAGMA auto_vacuum=INCREMENTAL")
             cursor.execute("PRAGMA journal_mode=WAL")
             cursor.execute("PRAGMA synchronous=FULL")
             cursor.execute("PRAGMA journal_size_limit=67108864")

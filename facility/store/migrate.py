@@ -6,6 +6,8 @@ alembic.ini is needed.
 
 from __future__ import annotations
 
+import sqlite3
+from contextlib import closing
 from functools import cache
 from pathlib import Path
 from typing import Final
@@ -26,10 +28,12 @@ from facility.store.engine import (
     writing_engine,
 )
 from facility.store.errors import SchemaMismatch, StoreCorrupt, StoreError, StoreUnavailable
+from facility.store.rows.partitions import is_partition
 from facility.store.rows.tables import metadata
 
 #: Any number, always the same: two processes that upgrade one PostgreSQL take turns.
 _UPGRADE_LOCK: Final = 0x57A77C3E
+_INCREMENTAL: Final = 2
 
 
 def scripts() -> Path:
@@ -128,6 +132,8 @@ def upgrade(url: str) -> str:
         try:
             with engine.begin() as connection:
                 upgrade_on(connection)
+            if file is not None:
+                _shrinkable(engine)
         except sa.exc.DBAPIError as error:
             raise unreachable(error) from error
         finally:
@@ -136,6 +142,18 @@ def upgrade(url: str) -> str:
         if lock is not None:
             lock.release()
     return head()
+
+
+def _shrinkable(engine: sa.Engine) -> None:
+    """Let a SQLite file made by the first release give back what it no longer needs."""
+    # Past SQLAlchemy, which would begin a transaction; VACUUM wants none.
+    with closing(engine.raw_connection()) as connection, closing(connection.cursor()) as cursor:
+        cursor.execute("PRAGMA auto_vacuum")
+        if cursor.fetchone() != (_INCREMENTAL,):
+            try:
+                cursor.execute("VACUUM")
+            except sqlite3.Error as error:
+                raise sa.exc.OperationalError("VACUUM", None, error) from error
 
 
 def check(url: str) -> list[str]:
@@ -156,12 +174,16 @@ def check(url: str) -> list[str]:
             require_known(current)
             if current != head():
                 return [f"schema {current or 'none'} where {head()} is due: wattkeeper db upgrade"]
-            context = MigrationContext.configure(connection)
+            context = MigrationContext.configure(connection, opts={"include_name": _ours})
             return [str(difference) for difference in compare_metadata(context, metadata)]
     except sa.exc.DBAPIError as error:
         raise unreachable(error) from error
     finally:
         engine.dispose()
+
+
+def _ours(name: str | None, kind: str, _parents: object) -> bool:
+    return not (kind == "table" and is_partition(name))
 
 
 def unreachable(error: sa.exc.DBAPIError) -> StoreError:

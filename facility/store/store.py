@@ -30,7 +30,7 @@ from facility.store.parts.replay import replay_of
 from facility.store.parts.samples import Samples
 from facility.store.records import Counts, StoreStats
 from facility.store.rows import counts as count_rows
-from facility.store.rows import meta
+from facility.store.rows import meta, partitions
 from facility.store.spill import Spill
 from facility.store.threads.committer import Committer
 from facility.store.threads.inbox import Inbox
@@ -78,7 +78,7 @@ def open_store(
         if file is not None:
             check_sqlite_file(file)
             spill = spill or file.with_name(file.name + ".spill")
-        _prepare(engine)
+        _prepare(engine, clock)
         reader = engine if in_memory(url) else reading_engine(url)
         return Store(
             engine,
@@ -97,7 +97,7 @@ def open_store(
         raise
 
 
-def _prepare(engine: sa.Engine) -> None:
+def _prepare(engine: sa.Engine, clock: Clock) -> None:
     try:
         with engine.begin() as connection:
             current = migrate.revision(connection)
@@ -109,6 +109,7 @@ def _prepare(engine: sa.Engine) -> None:
                     f"the database has schema {current} where {migrate.head()} is due: "
                     "run wattkeeper db upgrade"
                 )
+            partitions.make_ahead(connection, clock.utc_ms())
     except sa.exc.DBAPIError as error:
         raise migrate.unreachable(error) from error
 

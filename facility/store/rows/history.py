@@ -63,7 +63,7 @@ def latest(connection: sa.Connection, points: Sequence[PointId]) -> list[Sample]
         row = connection.execute(
             sa.select(scan.c.source_ms, scan.c.received_ms, scan.c.data)
             .where(scan.c.layout_id == number)
-            .order_by(scan.c.source_ms.desc(), scan.c.id.desc())
+            .order_by(scan.c.source_ms.desc())
             .limit(1)
         ).one_or_none()
         if row is not None:
@@ -109,24 +109,23 @@ def _pages(
 ) -> Iterator[tuple[list[int], list[float], list[int]]]:
     """Times, values and quality bytes of one layout's scans, a page at a time."""
     number, position, length = place
-    after, after_id = from_ms, -1
+    after = from_ms
     while True:
         with engine.begin() as connection:
             rows = connection.execute(
-                sa.select(scan.c.id, scan.c.source_ms, scan.c.data)
+                sa.select(scan.c.source_ms, scan.c.data)
                 .where(
                     scan.c.layout_id == number,
                     scan.c.source_ms >= after,
                     scan.c.source_ms < to_ms,
-                    sa.or_(scan.c.source_ms > after, scan.c.id > after_id),
                 )
-                .order_by(scan.c.source_ms, scan.c.id)
+                .order_by(scan.c.source_ms)
                 .limit(_PAGE)
             ).all()
         times: list[int] = []
         values: list[float] = []
         grades: list[int] = []
-        for _, at_ms, data in rows:
+        for at_ms, data in rows:
             some, quality = unpack(data, length)
             times.append(at_ms)
             values.append(float(some[position]))
@@ -134,7 +133,7 @@ def _pages(
         yield times, values, grades
         if len(rows) < _PAGE:
             return
-        after, after_id = rows[-1].source_ms, rows[-1].id
+        after = rows[-1].source_ms + 1
 
 
 def _samples(

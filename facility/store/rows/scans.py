@@ -11,15 +11,25 @@ import sqlalchemy as sa
 
 from facility.points import Layout, Scan
 from facility.store.records import DroppedRecord
-from facility.store.rows.packing import pack
+from facility.store.rows.packing import pack_all
 from facility.store.rows.tables import dropped, layout, point
 
 #: A device's clock is believed up to this far ahead of ours, and this far behind (late data).
 _AHEAD_MS: Final = 60_000
 _BEHIND_MS: Final = 7 * 86_400_000
 
-_INSERT: Final = "INSERT INTO scan (layout_id, source_ms, received_ms, data) VALUES (?, ?, ?, ?)"
-_COPY: Final = "COPY scan (layout_id, source_ms, received_ms, data) FROM STDIN (FORMAT BINARY)"
+#: Of two scans of one layout and time the later written stays. Its receive time always rises, so
+#: that whoever read the earlier one can tell that it was replaced.
+_REPLACE: Final = (
+    "ON CONFLICT (layout_id, source_ms) DO UPDATE SET data = excluded.data, received_ms = "
+    "CASE WHEN excluded.received_ms > scan.received_ms "
+    "THEN excluded.received_ms ELSE scan.received_ms + 1 END"
+)
+_INSERT: Final = (
+    f"INSERT INTO scan (layout_id, source_ms, received_ms, data) VALUES (?, ?, ?, ?) {_REPLACE}"
+)
+_COPY: Final = "COPY {} (layout_id, source_ms, received_ms, data) FROM STDIN (FORMAT BINARY)"
+_Row = tuple[int, int, int, bytes]
 
 
 def source_ms(scan: Scan) -> int:
@@ -70,24 +80,50 @@ def _new_layout(connection: sa.Connection, one: Layout) -> int:
 
 
 def write_scans(connection: sa.Connection, scans: Sequence[Scan], ids: dict[str, int]) -> None:
-    """Append scans; `ids` names every layout. No objects, no statement per row."""
-    rows = [
-        (ids[s.layout.key], source_ms(s), s.received_ms, pack(s.values, s.quality)) for s in scans
+    """Write scans; `ids` names every layout. No objects, no statement per row."""
+    packed = pack_all([(s.values, s.quality) for s in scans])
+    rows: list[_Row] = [
+        (ids[s.layout.key], source_ms(s), s.received_ms, data)
+        for s, data in zip(scans, packed, strict=True)
     ]
+    # In the order of the table, so that each of its pages is touched once.
+    rows.sort(key=_place)
     if connection.dialect.name != "postgresql":
         connection.exec_driver_sql(_INSERT, rows)
         return
-    driver: Any = connection.connection.driver_connection
+    rows = list({_place(row): row for row in rows}.values())
     try:
-        with driver.cursor() as cursor, cursor.copy(_COPY) as copy:
+        with connection.begin_nested():
+            _copy(connection, "scan", rows)
+    except sa.exc.IntegrityError:
+        # Some stand there already: COPY cannot replace, so it goes beside and then over.
+        connection.exec_driver_sql("CREATE TEMPORARY TABLE scan_again (LIKE scan) ON COMMIT DROP")
+        _copy(connection, "scan_again", rows)
+        connection.exec_driver_sql(
+            "INSERT INTO scan (layout_id, source_ms, received_ms, data) "
+            f"SELECT layout_id, source_ms, received_ms, data FROM scan_again {_REPLACE}"
+        )
+        connection.exec_driver_sql("DROP TABLE scan_again")
+
+
+def _place(row: _Row) -> tuple[int, int]:
+    return row[0], row[1]
+
+
+def _copy(connection: sa.Connection, table: str, rows: Sequence[_Row]) -> None:
+    driver: Any = connection.connection.driver_connection
+    statement = _COPY.format(table)
+    try:
+        with driver.cursor() as cursor, cursor.copy(statement) as copy:
             copy.set_types(["int4", "int8", "int8", "bytea"])
             for row in rows:
                 copy.write_row(row)
     except psycopg.Error as error:
         # COPY goes past SQLAlchemy, which would have said it in its own words.
         away = isinstance(error, psycopg.OperationalError | psycopg.InterfaceError)
+        twice = isinstance(error, psycopg.IntegrityError)
         kind = sa.exc.OperationalError if away else sa.exc.DataError
-        raise kind(_COPY, None, error) from error
+        raise (sa.exc.IntegrityError if twice else kind)(statement, None, error) from error
 
 
 def write_dropped(connection: sa.Connection, record: DroppedRecord) -> None:

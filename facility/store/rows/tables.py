@@ -48,17 +48,37 @@ layout = sa.Table(
     sa.Column("point_ids", sa.LargeBinary, nullable=False),  # int64 little-endian, in order
 )
 
-# No foreign key: layouts are never deleted, and a check per scan would double the work on
-# PostgreSQL. Append-only; compaction will take whole ranges of `id` away.
+# Raw scans until they are compacted. Clustered by layout, so that the scans of one layout and hour
+# lie side by side: they are read and deleted together. The key makes a scan of the same layout
+# and time replace the one before. No foreign key: layouts are never deleted, and a check per scan
+# would double the work on PostgreSQL.
 scan = sa.Table(
     "scan",
     metadata,
-    _id(),
-    sa.Column("layout_id", sa.Integer, nullable=False),
-    _ms("source_ms"),
+    sa.Column("layout_id", sa.Integer, primary_key=True, autoincrement=False),
+    sa.Column("source_ms", sa.BigInteger, primary_key=True, autoincrement=False),
     _ms("received_ms"),
     sa.Column("data", sa.LargeBinary, nullable=False),
-    sa.Index(None, "layout_id", "source_ms"),
+    sqlite_with_rowid=False,
+    postgresql_partition_by="RANGE (source_ms)",
+)
+
+# One hour (UTC) of one layout in columns; see facility.store.chunks for `head` and `body`. On
+# PostgreSQL both tables have a partition per UTC day; see facility.store.rows.partitions.
+chunk = sa.Table(
+    "chunk",
+    metadata,
+    sa.Column("layout_id", sa.Integer, primary_key=True, autoincrement=False),
+    sa.Column("hour_ms", sa.BigInteger, primary_key=True, autoincrement=False),
+    sa.Column("scans", sa.Integer, nullable=False),
+    _ms("first_ms"),
+    _ms("last_ms"),
+    # Rises by one whenever late data reopens the chunk.
+    sa.Column("revision", sa.Integer, nullable=False),
+    sa.Column("head", sa.LargeBinary, nullable=False),
+    sa.Column("body", sa.LargeBinary, nullable=False),
+    sa.Index(None, "hour_ms"),
+    postgresql_partition_by="RANGE (hour_ms)",
 )
 
 dropped = sa.Table(
@@ -230,6 +250,23 @@ override = sa.Table(
     _text("ended_by", nullable=True),
 )
 
+maintenance = sa.Table(
+    "maintenance",
+    metadata,
+    _text("id", primary_key=True),
+    _text("kind"),
+    _text("subject"),
+    _text("by_whom"),
+    _text("reason"),
+    _text("ticket"),
+    _ms("since_ms"),
+    sa.Column("until_ms", sa.BigInteger, nullable=False, index=True),
+    _text("freeze"),  # JSON list of scopes
+    _text("accepted"),  # JSON list of kinds of consequences
+    _ms("ended_ms", nullable=True),
+    _text("ended_by", nullable=True),
+)
+
 mode = sa.Table(
     "mode",
     metadata,
@@ -250,20 +287,3 @@ api_key = sa.Table(
     _ms("created_ms"),
     _ms("revoked_ms", nullable=True),
 )
-maintenance = sa.Table(
-    "maintenance",
-    metadata,
-    _text("id", primary_key=True),
-    _text("kind"),
-    _text("subject"),
-    _text("by_whom"),
-    _text("reason"),
-    _text("ticket"),
-    _ms("since_ms"),
-    sa.Column("until_ms", sa.BigInteger, nullable=False, index=True),
-    _text("freeze"),  # JSON list of scopes
-    _text("accepted"),  # JSON list of kinds of consequences
-    _ms("ended_ms", nullable=True),
-    _text("ended_by", nullable=True),
-)
-

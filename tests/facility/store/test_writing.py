@@ -345,10 +345,10 @@ def test_a_copy_cut_off_in_the_middle_is_an_outage_and_loses_nothing(
 ) -> None:
     store = open_store(postgres, clock, inline=True)
     store.ping().result()
-    real = scan_rows.pack
+    real = scan_rows.write_scans
 
-    def cut(*scan: Any) -> bytes:
-        monkeypatch.setattr(scan_rows, "pack", real)
+    def cut(connection: sa.Connection, scans: Any, ids: Any) -> None:
+        monkeypatch.setattr(scan_rows, "write_scans", real)
         admin = sa.create_engine(make_url(postgres).set(drivername="postgresql+psycopg"))
         with admin.connect() as other:
             other.execute(
@@ -358,9 +358,9 @@ def test_a_copy_cut_off_in_the_middle_is_an_outage_and_loses_nothing(
                 )
             )
         admin.dispose()
-        return real(*scan)
+        real(connection, scans, ids)
 
-    monkeypatch.setattr(scan_rows, "pack", cut)
+    monkeypatch.setattr(scan_rows, "write_scans", cut)
     for second in range(5):
         store.put(at(second))
     clock.step(0.6)
