@@ -73,7 +73,14 @@ def difference(rule: CounterRule, before: float, after: float, elapsed_s: float)
 
 
 def rise(rule: CounterRule, times_ms: IntArray, values: FloatArray) -> float:
-    """What was counted inside one stretch of readings: the sum of `difference` over it.
+    """What was counted inside one stretch of readings: the sum of `climbs`."""
+    return float(np.sum(climbs(rule, times_ms, values)[1]))
+
+
+def climbs(
+    rule: CounterRule, times_ms: IntArray, values: FloatArray
+) -> tuple[IntArray, FloatArray]:
+    """What was counted from each reading of a stretch to the next, by `difference`.
 
     A lone reading outside its two neighbours, which agree with each other, is a glitch and is left
     out first, so that nothing is lost by it. The first and the last reading always stay: they are
@@ -83,6 +90,9 @@ def rise(rule: CounterRule, times_ms: IntArray, values: FloatArray) -> float:
         rule: of the counter.
         times_ms: int64[n], rising.
         values: float64[n], finite, GOOD readings only.
+
+    Returns:
+        int64[k], float64[k]: when each difference was complete, and what was counted, >= 0.
     """
     if len(values) > 2:
         before, here, after = values[:-2], values[1:-1], values[2:]
@@ -92,8 +102,6 @@ def rise(rule: CounterRule, times_ms: IntArray, values: FloatArray) -> float:
         if lone.any():
             kept = np.append(np.append(True, ~lone), True)
             times_ms, values = times_ms[kept], values[kept]
-    if len(values) < 2:
-        return 0.0
     most = bound(rule, np.diff(times_ms) / 1000.0)
     steps = np.diff(values)
     fallen = steps < 0.0
@@ -103,4 +111,4 @@ def rise(rule: CounterRule, times_ms: IntArray, values: FloatArray) -> float:
             through = steps + rule.wraps_at
             again = np.where((through >= 0.0) & (through <= most), through, again)
         steps = np.where(fallen, again, steps)
-    return float(np.sum(np.where((steps >= 0.0) & (steps <= most), steps, 0.0)))
+    return times_ms[1:], np.where((steps >= 0.0) & (steps <= most), steps, 0.0)

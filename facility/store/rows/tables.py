@@ -81,6 +81,39 @@ chunk = sa.Table(
     postgresql_partition_by="RANGE (hour_ms)",
 )
 
+
+def _rollup(name: str) -> sa.Table:
+    """A row for each point and bucket that held a sample, of one resolution.
+
+    The columns stand in the order that wastes no byte on PostgreSQL.
+    """
+    of_good = ("total", "minimum", "maximum", "first", "last")  # NULL without a GOOD sample
+    return sa.Table(
+        name,
+        metadata,
+        sa.Column("start_ms", sa.BigInteger, primary_key=True, autoincrement=False),
+        *(sa.Column(column, sa.Double, nullable=True) for column in of_good),
+        # Of counters only. `delta`: what was counted since the last GOOD sample before; `inside`:
+        # the part of it between `first`, taken at `first_ms`, and `last`.
+        sa.Column("delta", sa.Double, nullable=True),
+        sa.Column("inside", sa.Double, nullable=True),
+        _ms("first_ms", nullable=True),
+        _ms("last_ms", nullable=True),
+        sa.Column("point_id", sa.Integer, primary_key=True, autoincrement=False),
+        # Samples of any grade; of these, GOOD and SUSPECT.
+        sa.Column("count", sa.Integer, nullable=False),
+        sa.Column("good", sa.Integer, nullable=False),
+        sa.Column("suspect", sa.Integer, nullable=False),
+        sa.PrimaryKeyConstraint("point_id", "start_ms"),
+        sqlite_with_rowid=False,
+    )
+
+
+#: Quarters of an hour.
+rollup_15m = _rollup("rollup_15m")
+#: Days of the site; `inside`, `first_ms` and `last_ms` stay NULL.
+rollup_1d = _rollup("rollup_1d")
+
 dropped = sa.Table(
     "dropped",
     metadata,
