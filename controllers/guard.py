@@ -4,11 +4,19 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
 
 from facility.commands import Bounds, Command, Mode
 from facility.config import AllowWrites
-from facility.points import PointId
+from facility.points import FloatArray, PointId
+
+BoolArray = npt.NDArray[np.bool_]
+Withheld = tuple[PointId, float, str]
+NO_LEASE: Final = "no lease was ever held"
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +37,79 @@ class Draft:
     because: str
     data_good: bool = True
     doubt: str = ""
+
+
+@dataclass(frozen=True, eq=False)
+class Drafts:
+    """Drafts of one kind as columns, K of them; each row is a `Draft` and its standing orders.
+
+    Attributes:
+        points: of each row, in order of name.
+        value, present: float64[K]; raises, data_good: bool[K].
+        activity: int64[K], `Mode.activity` of the mode in force.
+        authorised: bool[K], the site's allow-list names the point.
+        low, high: float64[K], hard limits.
+        because: the reason of a row, asked for when its command is made.
+        doubt: what is not good where the data are not.
+    """
+
+    points: Sequence[PointId]
+    value: FloatArray
+    present: FloatArray
+    raises: BoolArray
+    data_good: BoolArray
+    activity: npt.NDArray[np.int64]
+    authorised: BoolArray
+    low: FloatArray
+    high: FloatArray
+    because: Callable[[int], str]
+    doubt: str
+
+    def __len__(self) -> int:
+        return len(self.points)
+
+    def refused(self, orders: StandingOrders) -> BoolArray:
+        """bool[K]: rows that must not be sent; see `refusal`."""
+        held, kept = orders.epoch is not None, orders.last_epoch is not None
+        out: BoolArray = np.asarray(self.activity != Mode.AUTO.activity)
+        out |= ~self.authorised | ~np.isfinite(self.value)
+        with np.errstate(invalid="ignore"):
+            out |= ~((self.low <= self.value) & (self.value <= self.high))
+        out |= self.raises & ~self.data_good
+        if not held or not orders.journal_ok:
+            out |= self.raises
+        if not orders.enabled or not (held or kept):
+            out = np.ones(len(self.points), dtype=np.bool_)
+        return out
+
+    def only(self, which: BoolArray) -> Drafts:
+        """The rows of which `which` (bool[K]) is true."""
+        rows = np.flatnonzero(which).tolist()
+        return Drafts(
+            [self.points[row] for row in rows],
+            self.value[which],
+            self.present[which],
+            self.raises[which],
+            self.data_good[which],
+            self.activity[which],
+            self.authorised[which],
+            self.low[which],
+            self.high[which],
+            lambda row: self.because(rows[row]),
+            self.doubt,
+        )
+
+    def draft(self, row: int) -> Draft:
+        """One row."""
+        return Draft(
+            self.points[row],
+            float(self.value[row]),
+            float(self.present[row]),
+            bool(self.raises[row]),
+            self.because(row),
+            bool(self.data_good[row]),
+            self.doubt,
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,12 +175,26 @@ def refusal(draft: Draft, orders: StandingOrders) -> str | None:
     if draft.raises and orders.epoch is None:
         return "no valid lease: lowering only"
     if orders.last_epoch is None and orders.epoch is None:
-        return "no lease was ever held"
+        return NO_LEASE
     if draft.raises and not orders.journal_ok:
         return "the journal cannot be written: lowering only"
     if draft.raises and not draft.data_good:
         return f"data not good enough: {draft.doubt or 'unknown'}"
     return None
+
+
+def _row_refusal(drafts: Drafts, row: int, orders: StandingOrders) -> str | None:
+    """`refusal` of one row."""
+    mode = next(m for m in Mode if m.activity == drafts.activity[row])
+    point = drafts.points[row]
+    room = Bounds(float(drafts.low[row]), float(drafts.high[row]))
+    mine = replace(
+        orders,
+        mode_of=lambda _: mode,
+        allow=(AllowWrites(points=str(point), by=""),) if drafts.authorised[row] else (),
+        limits={point: WriteLimits(room)},
+    )
+    return refusal(drafts.draft(row), mine)
 
 
 def check(
@@ -109,30 +204,64 @@ def check(
     sequence: int,
     now_ms: int,
     deadline_s: float = 2.0,
-) -> tuple[tuple[Command, ...], tuple[tuple[PointId, float, str], ...]]:
+    columns: Drafts | None = None,
+) -> tuple[tuple[Command, ...], tuple[Withheld, ...]]:
     """Commands in write order (lowerings first) and what was withheld, with why.
 
     The first command gets `sequence` + 1; sequences rise in write order.
+
+    Args:
+        drafts: one by one.
+        orders: what must hold for any write.
+        sequence: of the last command.
+        now_ms: UTC.
+        deadline_s: of each command.
+        columns: drafts of points that are none of `drafts`.
     """
-    sent: list[Command] = []
-    withheld: list[tuple[PointId, float, str]] = []
+    fit: list[tuple[bool, PointId, float, str | int]] = []
+    unfit: list[tuple[bool, PointId, float, str]] = []
     epoch = orders.epoch if orders.epoch is not None else orders.last_epoch
-    for draft in sorted(drafts, key=lambda d: (d.raises, d.point)):
+    for draft in drafts:
         why = refusal(draft, orders)
         if why is not None or epoch is None:
-            withheld.append((draft.point, draft.value, why or "no lease was ever held"))
-            continue
-        sequence += 1
-        sent.append(
-            Command(
-                draft.point,
-                draft.value,
-                sequence,
-                epoch,
-                now_ms,
-                deadline_s,
-                draft.because,
-                draft.raises,
+            words = why or NO_LEASE
+            unfit.append((draft.raises, draft.point, draft.value, words))
+        else:
+            fit.append((draft.raises, draft.point, draft.value, draft.because))
+    if columns is not None and len(columns):
+        refused = columns.refused(orders)
+        up, values = columns.raises.tolist(), columns.value.tolist()
+        words_of: dict[tuple[object, ...], str] = {}
+        for row in np.flatnonzero(refused).tolist():
+            alike = (
+                up[row],
+                columns.data_good[row],
+                columns.activity[row],
+                columns.authorised[row],
             )
+            inside = columns.low[row] <= values[row] <= columns.high[row]
+            known = words_of.get(alike) if inside else None
+            words = known or _row_refusal(columns, row, orders) or NO_LEASE
+            if inside:
+                words_of[alike] = words
+            unfit.append((up[row], columns.points[row], values[row], words))
+        fit += [
+            (up[row], columns.points[row], values[row], row)
+            for row in np.flatnonzero(~refused).tolist()
+        ]
+    fit.sort(key=lambda write: write[:2])
+    unfit.sort(key=lambda write: write[:2])
+    sent = tuple(
+        Command(
+            point,
+            value,
+            number,
+            epoch or 0,
+            now_ms,
+            deadline_s,
+            columns.because(why) if columns is not None and isinstance(why, int) else str(why),
+            raises,
         )
-    return tuple(sent), tuple(withheld)
+        for number, (raises, point, value, why) in enumerate(fit, start=sequence + 1)
+    )
+    return sent, tuple((point, value, why) for _, point, value, why in unfit)

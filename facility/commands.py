@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum, IntEnum
 from typing import Any
@@ -213,7 +213,7 @@ class Decision:
 
     Attributes:
         cycle: number, counts from 1 within an epoch.
-        setpoints: one per controlled point.
+        setpoints: one per controlled point, ordered by point; equal to a tuple of the same.
         commands: what the guard let through, in write order (lowerings first).
         withheld: writes not sent and why (mode, guard, data, rate).
         alarms: changes of this cycle.
@@ -225,7 +225,7 @@ class Decision:
     snapshot: int
     last_scan: int
     now_ms: int
-    setpoints: tuple[Setpoint, ...]
+    setpoints: Sequence[Setpoint]
     commands: tuple[Command, ...]
     withheld: tuple[tuple[PointId, float, str], ...]
     alarms: tuple[AlarmEvent, ...]

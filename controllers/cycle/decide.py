@@ -17,17 +17,18 @@ from controllers.cycle.deeds import Teller
 from controllers.cycle.gathering import GATHER_S, conditions, hangs_below_now
 from controllers.cycle.overrides import Admission, cap_overrides, in_force, within_board
 from controllers.cycle.plant import Plant, forget_peaks, paths, present_plant
+from controllers.cycle.rooms import CapRooms, Setpoints
 from controllers.cycle.saying import facts_of
 from controllers.cycle.state import CycleInput, FinishedPlan, Memory, PlanRequest
 from controllers.cycle.wanted import Question, Wanted, by_node, choose, plant_key, pose
-from controllers.cycle.writing import cap_proposals, drafts, orders, present_values
+from controllers.cycle.writing import cap_drafts, loop_drafts, orders, present_values
 from controllers.efficiency import account
 from controllers.gpu_caps import CapForce, caps_in_force, move_caps
 from controllers.gpu_caps.force import BoolArray, remember_sent
 from controllers.guard import check
 from controllers.headroom import study
 from controllers.loads import RackLoads, rack_loads
-from controllers.maintenance import frozen_nodes, let_be, told
+from controllers.maintenance import frozen_nodes, leave_caps, let_be, told
 from facility.commands import (
     Decision,
     Mode,
@@ -43,12 +44,10 @@ def _fixed(
     site: SiteModel, inputs: CycleInput, force: CapForce, leases: Mapping[str, Override]
 ) -> dict[str, float]:
     """Node -> cap that this cycle cannot or may not change; overrides excluded."""
-    fixed: dict[str, float] = {}
-    for i, (name, point) in enumerate(zip(site.nodes, site.cap_points, strict=True)):
-        mode = site.mode_of(point, inputs.modes)
-        if name not in leases and (not force.answering[i] or mode is Mode.OFF):
-            fixed[name] = float(force.in_force_w[i])
-    return fixed
+    off = site.cap_activity(inputs.modes) == Mode.OFF.activity
+    rows = np.flatnonzero(~force.answering | off).tolist()
+    fixed = {site.nodes[i]: float(force.in_force_w[i]) for i in rows}
+    return {name: watts for name, watts in fixed.items() if name not in leases}
 
 
 def _meter_bounds(site: SiteModel, memory: Memory, loads: RackLoads) -> BoolArray:
@@ -120,24 +119,32 @@ def decide(
         min_move=site.facility.controllers.allocation.min_move,
     )
     value = _recheck(site, wanted, force, moves.value_w, moves.raises)
-    setpoints = arbitrate_all(
+    rooms = CapRooms.of(site, inputs, wanted, force, value, cap_leases)
+    of_loops = arbitrate_all(
         [
-            *cap_proposals(site, inputs, wanted, force, value, cap_leases),
-            *(
-                p
-                for o in outcomes
-                for p in o.proposals
-                if site.mode_of(p.point, inputs.modes) is not Mode.OFF
-            ),
+            p
+            for o in outcomes
+            for p in o.proposals
+            if site.mode_of(p.point, inputs.modes) is not Mode.OFF
         ],
-        present_values(site, force, outcomes),
+        present_values(site, outcomes),
     )
-    writes = drafts(site, inputs, setpoints, force, value, outcomes, may_raise)
-    writes, waiting = let_be(site, inputs.maintenance, inputs.now_ms, writes, outcomes)
+    writes, waiting = let_be(
+        site,
+        inputs.maintenance,
+        inputs.now_ms,
+        loop_drafts(site, of_loops, outcomes),
+        outcomes,
+    )
+    caps, left = leave_caps(
+        cap_drafts(site, inputs, rooms, force, value, may_raise), inputs.maintenance, inputs.now_ms
+    )
     standing = orders(site, inputs, memory)
     sequence = max(memory.sequence, inputs.sequence_base)
-    commands, withheld = check(writes, standing, sequence=sequence, now_ms=inputs.now_ms)
-    withheld = (*waiting, *withheld)
+    commands, withheld = check(
+        writes, standing, sequence=sequence, now_ms=inputs.now_ms, columns=caps
+    )
+    withheld = (*sorted((*waiting, *left)), *withheld)
     cap_memory = remember_sent(site, cap_memory, commands, now_s)
     loop_memories = tuple(
         remember_setpoint(loop, m, commands, o.move, now_s)
@@ -199,7 +206,7 @@ def decide(
         snapshot=snapshot.number,
         last_scan=snapshot.last_scan,
         now_ms=inputs.now_ms,
-        setpoints=setpoints,
+        setpoints=Setpoints(rooms, of_loops),
         commands=commands,
         withheld=withheld,
         alarms=events,

@@ -1,58 +1,26 @@
-"""From what is wanted to what may be written: proposals, present values, drafts, orders."""
+"""From what is wanted to what may be written: present values, drafts, orders."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from functools import lru_cache
 
 import numpy as np
 
-from controllers.base import must, told, would
 from controllers.cooling import LoopOutcome
+from controllers.cycle.rooms import CapRooms
 from controllers.cycle.state import CycleInput, Memory
-from controllers.cycle.wanted import Wanted
 from controllers.gpu_caps import CapForce
 from controllers.gpu_caps.force import BoolArray
-from controllers.guard import Draft, StandingOrders, WriteLimits
-from facility.commands import Bounds, Mode, Override, Proposal, Setpoint
-from facility.points import FloatArray, PointId
+from controllers.guard import Draft, Drafts, StandingOrders, WriteLimits, authoriser
+from facility.commands import Bounds, Setpoint
+from facility.points import FloatArray, IntArray, PointId
 from facility.site import SiteModel
 
-SOURCE = "allocation"
 
-
-def cap_proposals(
-    site: SiteModel,
-    inputs: CycleInput,
-    wanted: Wanted,
-    force: CapForce,
-    value_w: FloatArray,
-    leases: Mapping[str, Override],
-) -> list[Proposal]:
-    """Protection's room and the next step inside it, for every node that is not off."""
-    out: list[Proposal] = []
-    for i, point in enumerate(site.cap_points):
-        if site.mode_of(point, inputs.modes) is Mode.OFF:
-            continue
-        in_force, low = float(force.in_force_w[i]), float(site.min_cap_w[i])
-        moving = not np.isnan(value_w[i])
-        step = float(value_w[i]) if moving else in_force
-        # A room ends where this cycle's write ends: the rest of a raise waits for the ramp.
-        high = max(min(float(wanted.high_w[i]), float(site.max_cap_w[i])), low)
-        if wanted.protect[i]:
-            high = max(min(high, float(wanted.desired_w[i])), low)
-        reason = f"{wanted.reasons[i]} (wanted {wanted.desired_w[i]:.0f} W)"
-        out.append(must(point, low, high, reason, SOURCE))
-        lease = leases.get(site.nodes[i])
-        if lease is not None and moving and abs(step - wanted.desired_w[i]) < 1.0:
-            out.append(told(point, step, f"{lease.by}: {lease.reason}", lease.id))
-        out.append(would(point, step, reason, SOURCE))
-    return out
-
-
-def present_values(
-    site: SiteModel, force: CapForce, outcomes: Sequence[LoopOutcome]
-) -> dict[PointId, float]:
-    present = {p: float(force.in_force_w[i]) for i, p in enumerate(site.cap_points)}
+def present_values(site: SiteModel, outcomes: Sequence[LoopOutcome]) -> dict[PointId, float]:
+    """The set-points in force of the loops, where they are known."""
+    present: dict[PointId, float] = {}
     for loop, outcome in zip(site.loops, outcomes, strict=True):
         for point in loop.setpoint_points:
             if point is not None and outcome.present_c is not None:
@@ -60,36 +28,79 @@ def present_values(
     return present
 
 
-def drafts(
+class _BySite:
+    """Makes a site a cache key by identity."""
+
+    def __init__(self, site: SiteModel) -> None:
+        self.site = site
+
+    def __hash__(self) -> int:
+        return id(self.site)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _BySite) and other.site is self.site
+
+
+@lru_cache(maxsize=8)
+def _authorised(key: _BySite) -> BoolArray:
+    """bool[N]: the site's allow-list names the cap of the node."""
+    allow = key.site.facility.control.allow
+    return np.array(
+        [authoriser(point, allow) is not None for point in key.site.cap_points], dtype=np.bool_
+    )
+
+
+@lru_cache(maxsize=8)
+def _by_point(key: _BySite) -> IntArray:
+    """int64[N]: nodes in the order of their cap points."""
+    points = key.site.cap_points
+    return np.array(sorted(range(len(points)), key=points.__getitem__), dtype=np.int64)
+
+
+def cap_drafts(
     site: SiteModel,
     inputs: CycleInput,
-    setpoints: Sequence[Setpoint],
+    rooms: CapRooms,
     force: CapForce,
     value_w: FloatArray,
-    outcomes: Sequence[LoopOutcome],
     may_raise: BoolArray,
+) -> Drafts:
+    """Writes for caps that move, in the order of their points.
+
+    Args:
+        site: the site.
+        inputs: of the cycle.
+        rooms: the outcome of arbitration.
+        force: caps in force.
+        value_w: float64[N], NaN where nothing is written.
+        may_raise: bool[N], the data on the node's paths are good.
+    """
+    key = _BySite(site)
+    order = _by_point(key)
+    rows = order[(rooms.shown & ~np.isnan(value_w))[order]]
+    nodes = rows.tolist()
+    value, present = rooms.value_w[rows], force.in_force_w[rows]
+    return Drafts(
+        points=[site.cap_points[i] for i in nodes],
+        value=value,
+        present=present,
+        raises=value > present,
+        data_good=may_raise[rows],
+        activity=site.cap_activity(inputs.modes)[rows],
+        authorised=_authorised(key)[rows],
+        low=site.min_cap_w[rows],
+        high=site.max_cap_w[rows],
+        because=lambda row: rooms.because(nodes[row]),
+        doubt="a meter on the paths of its rack",
+    )
+
+
+def loop_drafts(
+    site: SiteModel, setpoints: Sequence[Setpoint], outcomes: Sequence[LoopOutcome]
 ) -> list[Draft]:
-    """Writes for set-points that differ from what is in force."""
+    """Writes for set-points of loops that differ from what is in force."""
     out: list[Draft] = []
     for setpoint in setpoints:
-        node = site.cap_index.get(setpoint.point)
-        if node is not None:
-            if np.isnan(value_w[node]):
-                continue
-            in_force = float(force.in_force_w[node])
-            up = setpoint.value > in_force
-            out.append(
-                Draft(
-                    setpoint.point,
-                    setpoint.value,
-                    in_force,
-                    up,
-                    setpoint.because,
-                    bool(may_raise[node]),
-                    "a meter on the paths of its rack",
-                )
-            )
-            continue
         loop = site.setpoint_loop.get(setpoint.point)
         if loop is None:
             continue
@@ -115,10 +126,8 @@ def drafts(
 
 
 def orders(site: SiteModel, inputs: CycleInput, memory: Memory) -> StandingOrders:
-    limits: dict[PointId, WriteLimits] = {
-        point: WriteLimits(Bounds(float(site.min_cap_w[i]), float(site.max_cap_w[i])))
-        for i, point in enumerate(site.cap_points)
-    }
+    """What must hold for any write; the hard limits of caps go with `cap_drafts`."""
+    limits: dict[PointId, WriteLimits] = {}
     settings = site.facility.controllers.cooling
     step = max(
         settings.protection_rate / 60.0 * 15.0,

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from controllers.cooling import LoopOutcome
-from controllers.guard import Draft
+from controllers.guard import Draft, Drafts
 from facility.maintenance import Maintenance
 from facility.points import PointId
 from facility.site import SiteModel
@@ -67,6 +67,21 @@ def let_be(
             why = f"{site.loops[loop].name} is frozen for maintenance"
             waiting.append((draft.point, draft.value, why))
     return kept, waiting
+
+
+def leave_caps(
+    drafts: Drafts, works: Iterable[Maintenance], now_ms: int
+) -> tuple[Drafts, list[Withheld]]:
+    """As `let_be` for caps: writes that may go on, and those to nodes that are worked on."""
+    _, devices = _held(works, now_ms)
+    if not devices:
+        return drafts, []
+    worked = np.array([point.device in devices for point in drafts.points], dtype=np.bool_)
+    waiting = [
+        (drafts.points[i], float(drafts.value[i]), f"{drafts.points[i].device} is in maintenance")
+        for i in np.flatnonzero(worked).tolist()
+    ]
+    return drafts.only(~worked), waiting
 
 
 def _held(works: Iterable[Maintenance], now_ms: int) -> tuple[set[str], set[str]]:

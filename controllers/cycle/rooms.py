@@ -1,0 +1,158 @@
+"""Cap set-points as columns: what `arbitrate` says where nobody but allocation asks for a cap.
+
+Only allocation proposes caps (protection's room, and the next step inside it), so the outcome of
+18,000 arbitrations is one clamp of a vector. An object per point is made when somebody looks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import overload
+
+import numpy as np
+
+from controllers.arbiter import arbitrate
+from controllers.base import must, told, would
+from controllers.cycle.state import CycleInput
+from controllers.cycle.wanted import Wanted
+from controllers.gpu_caps import CapForce
+from controllers.gpu_caps.force import BoolArray
+from facility.commands import Bounds, Mode, Override, Proposal, Rank, Setpoint
+from facility.points import FloatArray
+from facility.site import SiteModel
+
+SOURCE = "allocation"
+
+
+@dataclass(frozen=True, eq=False)
+class CapRooms:
+    """Room and value of every cap, W per GPU.
+
+    Attributes:
+        shown: bool[N], nodes that have a set-point: those that are not off.
+        low_w, high_w: float64[N], protection's room.
+        step_w: float64[N], what allocation would have next.
+        value_w: float64[N], the outcome.
+        own: node -> its outcome where an override has a say too.
+    """
+
+    site: SiteModel = field(repr=False)
+    wanted: Wanted = field(repr=False)
+    shown: BoolArray
+    low_w: FloatArray
+    high_w: FloatArray
+    step_w: FloatArray
+    value_w: FloatArray
+    own: Mapping[int, Setpoint]
+
+    @classmethod
+    def of(
+        cls,
+        site: SiteModel,
+        inputs: CycleInput,
+        wanted: Wanted,
+        force: CapForce,
+        value_w: FloatArray,
+        leases: Mapping[str, Override],
+    ) -> CapRooms:
+        """Fold protection, overrides and the next step.
+
+        Args:
+            site: the site.
+            inputs: of the cycle.
+            wanted: where every cap should be.
+            force: caps in force.
+            value_w: float64[N], what is written in this cycle; NaN where nothing is.
+            leases: node -> override.
+        """
+        low = site.min_cap_w
+        moving = ~np.isnan(value_w)
+        step = np.where(moving, value_w, force.in_force_w)
+        # A room ends where this cycle's write ends: the rest of a raise waits for the ramp.
+        high = np.maximum(np.minimum(wanted.high_w, site.max_cap_w), low)
+        bounded = np.maximum(np.minimum(high, wanted.desired_w), low)
+        high = np.where(wanted.protect, bounded, high)
+        value = np.minimum(np.maximum(step, low), high)
+        shown = (site.cap_activity(inputs.modes) != Mode.OFF.activity) & np.isfinite(value)
+        rooms = cls(site, wanted, shown, low, high, step, value, {})
+        own: dict[int, Setpoint] = {}
+        for node, lease in leases.items():
+            i = site.node_index[node]
+            if shown[i] and moving[i] and abs(float(step[i]) - float(wanted.desired_w[i])) < 1.0:
+                point = site.cap_points[i]
+                asked = told(point, float(step[i]), f"{lease.by}: {lease.reason}", lease.id)
+                found = arbitrate(point, [*rooms.proposals(i), asked], None)
+                if found is not None:
+                    own[i], value[i] = found, found.value
+        return cls(site, wanted, shown, low, high, step, value, own)
+
+    def reason(self, i: int) -> str:
+        """Why a node's cap goes where it goes."""
+        return f"{self.wanted.reasons[i]} (wanted {self.wanted.desired_w[i]:.0f} W)"
+
+    def proposals(self, i: int) -> list[Proposal]:
+        """What allocation proposes for one node."""
+        point, reason = self.site.cap_points[i], self.reason(i)
+        return [
+            must(point, float(self.low_w[i]), float(self.high_w[i]), reason, SOURCE),
+            would(point, float(self.step_w[i]), reason, SOURCE),
+        ]
+
+    def because(self, i: int) -> str:
+        """Which bound or preference set a node's value, with the numbers."""
+        if i in self.own:
+            return self.own[i].because
+        told_by = f"{SOURCE}: {self.reason(i)}"
+        if self.value_w[i] == self.step_w[i]:
+            return told_by
+        return f"{told_by} ({SOURCE} wanted {self.step_w[i]:g})"
+
+    def setpoint(self, i: int) -> Setpoint:
+        """One node's outcome."""
+        if i in self.own:
+            return self.own[i]
+        free = self.value_w[i] == self.step_w[i]
+        return Setpoint(
+            self.site.cap_points[i],
+            float(self.value_w[i]),
+            Bounds(float(self.low_w[i]), float(self.high_w[i])),
+            self.because(i),
+            False,
+            Rank.EFFICIENCY if free else Rank.PROTECTION,
+        )
+
+
+class Setpoints(Sequence[Setpoint]):
+    """All set-points of a cycle, ordered by point; those of caps are made when looked at."""
+
+    def __init__(self, rooms: CapRooms, others: Sequence[Setpoint]) -> None:
+        self.rooms, self.others = rooms, tuple(others)
+
+    @cached_property
+    def _all(self) -> tuple[Setpoint, ...]:
+        caps = [self.rooms.setpoint(i) for i in np.flatnonzero(self.rooms.shown).tolist()]
+        return tuple(sorted((*caps, *self.others), key=lambda s: s.point))
+
+    def __len__(self) -> int:
+        return int(self.rooms.shown.sum()) + len(self.others)
+
+    def __iter__(self) -> Iterator[Setpoint]:
+        return iter(self._all)
+
+    @overload
+    def __getitem__(self, index: int) -> Setpoint: ...
+    @overload
+    def __getitem__(self, index: slice) -> tuple[Setpoint, ...]: ...
+    def __getitem__(self, index: int | slice) -> Setpoint | tuple[Setpoint, ...]:
+        return self._all[index]
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Sequence) and self._all == tuple(other)
+
+    def __hash__(self) -> int:
+        return hash(self._all)
+
+    def __repr__(self) -> str:
+        return f"<{len(self)} set-points>"
