@@ -140,6 +140,14 @@ def _readback(site: SiteModel, snapshot: Snapshot) -> FloatArray:
     return np.where(np.isnan(total), np.nan, np.fmax(total, boards))
 
 
+def _doubtful(site: SiteModel, snapshot: Snapshot) -> FloatArray:
+    """float64[N]: the highest cap that anything of the node tells, good or not; NaN: nothing."""
+    total = snapshot.usable(site.node_cap)
+    if site.gpu_enforced.size == 0:
+        return total
+    return np.fmax(total, np.fmax.reduce(snapshot.usable(site.gpu_enforced), axis=1))
+
+
 def _received_s(site: SiteModel, snapshot: Snapshot) -> FloatArray:
     return np.asarray(snapshot.now_s - snapshot.ages_of(site.node_cap), dtype=np.float64)
 
@@ -185,6 +193,8 @@ def caps_in_force(
     silent = now_s - heard > SILENT_S
     force = np.where(np.isnan(last), site.max_cap_w, last)
     force = np.where(silent & ~meter_bounds, np.maximum(site.max_cap_w, force), force)
+    # A node that tells only a part is not read back, but what it tells may be in force.
+    force = np.fmax(force, np.where(answering, np.nan, _doubtful(site, snapshot)))
     np.maximum.at(force, sent.node, sent.value_w)
     pending = np.zeros(len(site.nodes), dtype=np.bool_)
     pending[sent.node] = True

@@ -38,6 +38,8 @@ from facility.ports import Bus
 SILENT_S: Final = 3.5
 #: A nonce older than this leaves too little of the deadline: better wait for the next status.
 FRESH_S: Final = 1.1
+#: Agents take no shorter deadline.
+LEAST_DEADLINE_S: Final = 0.1
 #: What the agent may need to write eight GPUs and read them back, beyond the deadline itself.
 WRITE_S: Final = 1.5
 RENEW_S: Final = 5.0
@@ -254,9 +256,15 @@ class NodeDevice:
         status = await self._fresh(left_s)
         if status is None:
             return self._ack(command, Outcome.UNANSWERED, None, "the node is silent; not sent")
-        left_s -= self._clock.monotonic_s() - began_s
+        now_s = self._clock.monotonic_s()
+        left_s -= now_s - began_s
+        if left_s <= 0.0:
+            return self._ack(command, Outcome.UNANSWERED, None, "past its deadline, not sent")
         header = Header(self._owner, command.epoch, command.sequence, status.nonce)
-        message = CapMessage(header, command.value, min(command.deadline_s, DEADLINE_S))
+        # The agent counts from when it made the nonce: void when our own deadline is over, however
+        # long the command hung on the way. A read-back after that shows what became of it.
+        void_s = max(min(left_s + now_s - self._received_s, DEADLINE_S), LEAST_DEADLINE_S)
+        message = CapMessage(header, command.value, void_s)
         answer = await self._exchange(message, header, left_s + WRITE_S)
         if answer is not None:
             return self._judge(command, answer)

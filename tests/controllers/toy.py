@@ -139,6 +139,7 @@ class Toy:
         dead_feeds: feed names (side "a" or "b") without supply.
         broken: devices that answer nothing.
         changes: point -> value that replaces the physics (None: BAD).
+        doubted: points whose values are SUSPECT.
         flow_share: flow as part of the design's.
     """
 
@@ -155,6 +156,7 @@ class Toy:
     dead_feeds: set[str] = field(default_factory=set)
     broken: set[str] = field(default_factory=set)
     changes: dict[str, float | None] = field(default_factory=dict)
+    doubted: set[str] = field(default_factory=set)
     flaws: dict[str, Flaw] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -274,6 +276,8 @@ class Toy:
                         grades[i] = quality(Grade.BAD, flaw)
                     else:
                         values[i] = value
+                        if str(spec.id) in self.doubted:
+                            grades[i] = quality(Grade.SUSPECT, Flaw.DEVICE_FAULT)
                 scan = Scan(layout, values, grades, self.now_ms, self.now_ms, self.now_s)
             if self.hook is not None:
                 self.hook(scan)

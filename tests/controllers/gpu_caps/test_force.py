@@ -102,3 +102,21 @@ def test_a_clamped_write_is_not_taken_for_somebody_elses() -> None:
     assert not force.foreign.any()
     look.toy.caps["r01-n1"] = 333.0
     assert look.at().foreign.tolist() == [True, False, False, False]
+
+
+def test_a_board_that_shows_a_higher_cap_counts_while_another_board_is_mute() -> None:
+    look = Look()
+    look.at()
+    look.toy.changes["r01-n1:gpu.5:power_cap_enforced"] = 700.0
+    look.toy.doubted.add("r01-n1:total:power_cap")
+    force = look.at()
+    assert not force.answering[0]
+    assert force.in_force_w[0] == 700.0
+
+
+def test_a_lower_cap_that_is_doubtful_disproves_nothing() -> None:
+    look = Look()
+    look.at()
+    look.toy.caps["r01-n1"] = 250.0
+    look.toy.doubted.add("r01-n1:total:power_cap")
+    assert look.at().in_force_w[0] == 300.0

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+from json import loads
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -447,6 +449,28 @@ def test_a_command_issued_too_long_ago_is_not_sent() -> None:
         ack = await rig.device.write(late)
         assert ack.outcome is Outcome.REJECTED
         assert gpus.limits == [350.0, 350.0]
+
+    in_virtual_time(work)
+
+
+def test_a_cap_that_hung_on_its_way_was_still_taken_after_its_own_deadline() -> None:
+    async def work() -> None:
+        rig = await Rig.start(Gpus.of(2))
+        heard: list[dict[str, Any]] = []
+        rig.bus.subscribe("wk/n01/command", lambda _t, payload, _r: heard.append(loads(payload)))
+        await rig.device.renew("c1", 1)
+        await asyncio.sleep(0.1)
+        status = rig.device.status
+        assert status is not None
+        made_s = status.monotonic_s
+        assert made_s is not None
+        issued_s = rig.clock.monotonic_s() - 1.5
+        ack = await rig.device.write(
+            rig.command(600.0, 1, issued_ms=rig.clock.utc_ms() - 1500, deadline_s=2.0)
+        )
+        assert ack.outcome is Outcome.APPLIED
+        cap = next(message for message in heard if message["type"] == "cap")
+        assert made_s + cap["deadline_s"] <= issued_s + 2.0 + 0.01
 
     in_virtual_time(work)
 
