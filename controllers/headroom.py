@@ -286,32 +286,28 @@ def sentence(headroom: Headroom, plight: Plight | None = None) -> str:
     """
     plight = plight or Plight()
     since = f" since {plight.since}" if plight.since else ""
-    in_dark, spareless = _dark(headroom), _spareless(headroom)
+    in_dark, alone = _dark(headroom), spareless(headroom)
     first = _joined(in_dark, plight.trouble)
     if plight.lost:
         verb = "is" if len(plight.lost) == 1 else "are"
         start = f"{', '.join(name.upper() for name in plight.lost)} {verb} lost{since}"
         if headroom.ok and not in_dark:
             start += ", and nothing is overloaded"
-        tail = (spareless, _tightest(headroom, " too"), _single_fed(headroom))
+        tail = (alone, _tightest(headroom, " too"), _single_fed(headroom))
         return _joined(first, f"{start}.", *tail, plight)
     if headroom.binding is None:
         unknown = "" if in_dark else "No element has a rating: nothing is known of any loss."
-        return _joined(first, spareless, unknown, _single_fed(headroom), plight)
+        return _joined(first, alone, unknown, _single_fed(headroom), plight)
     if not headroom.ok:
-        return _joined(
-            first, _tightest(headroom, "", since), spareless, _single_fed(headroom), plight
-        )
+        return _joined(first, _tightest(headroom, "", since), alone, _single_fed(headroom), plight)
     t = headroom.topology
     backed = not len(t.racks) or bool((t.feed_counts[: len(t.racks)] > 1).any())
     healthy = "Any single loss is survivable."
     if plight.trouble:
         healthy = "Of power, any single loss is survivable."
-    if in_dark or spareless or not backed:
+    if in_dark or alone or not backed:
         healthy = ""
-    return _joined(
-        first, spareless, healthy, _tightest(headroom, ""), _single_fed(headroom), plight
-    )
+    return _joined(first, alone, healthy, _tightest(headroom, ""), _single_fed(headroom), plight)
 
 
 def _joined(*parts: str | Plight) -> str:
@@ -329,7 +325,7 @@ def _dark(headroom: Headroom) -> str:
     return f"{racks_are} dark: {listed(names)}."
 
 
-def _spareless(headroom: Headroom) -> str:
+def spareless(headroom: Headroom) -> str:
     """Racks with more than one feed that some single loss darkens all the same."""
     t, c = headroom.topology, headroom.topology.compiled
     racks = len(t.racks)

@@ -10,7 +10,8 @@ import numpy as np
 import numpy.typing as npt
 
 from controllers.base import Condition
-from controllers.headroom import Headroom, kilowatts
+from controllers.headroom import Headroom
+from controllers.wording import lacking
 from facility.commands import Mode, Severity
 from facility.site import SiteModel
 
@@ -84,10 +85,10 @@ def released_conditions(
     text = f"{hands.who}; N+1 is not held by Wattkeeper. "
     if now:
         element, lacks_w = max(now, key=lambda n: n[1])
-        text += f"{element} is {kilowatts(lacks_w)} over its limit now. "
+        text += f"{element} is {lacking(lacks_w)} over its limit now. "
     else:
         element, case, lacks_w = short[0]
-        text += f"{element} lacks {kilowatts(lacks_w)} to stay within its limit after {case}. "
+        text += f"{element} lacks {lacking(lacks_w)} to stay within its limit after {case}. "
     more = len({e for e, *_ in short} | {e for e, _ in now}) - 1
     if more:
         text += f"{more} more element{'s' if more > 1 else ''} would be over. "

@@ -10,8 +10,9 @@ from controllers.alarms.hands import HALL, Hands, released_conditions
 from controllers.alarms.machine import BROKER
 from controllers.base import Condition
 from controllers.blocks import above
-from controllers.headroom import Headroom, kilowatts
+from controllers.headroom import Headroom, kilowatts, spareless
 from controllers.losses import Losses, footprints
+from controllers.wording import lacking
 from facility.commands import Ack, Mode, Outcome, Severity
 from facility.points import FloatArray
 from facility.site import SiteModel
@@ -103,14 +104,17 @@ def _left(headroom: Headroom) -> str:
     most = int(np.argmax(over_w))
     if over_w[most] > 0.0:
         name = headroom.topology.elements[most]
-        return f"{name} is {kilowatts(float(over_w[most]))} over its limit now."
+        return f"{name} is {lacking(float(over_w[most]))} over its limit now."
     short = headroom.negative()
     if short:
         element, case, missing_w = short[0]
         return (
             f"Nothing is overloaded, but redundancy is lost: {element} lacks "
-            f"{kilowatts(missing_w)} after {case}."
+            f"{lacking(missing_w)} after {case}."
         )
+    hanging = spareless(headroom)
+    if hanging:
+        return f"Nothing is overloaded. {hanging}"
     return "Nothing is overloaded, and any further single loss is survivable."
 
 
@@ -127,6 +131,7 @@ def power_conditions(
     *,
     meter_w: FloatArray,
     caps_term_w: FloatArray,
+    first_trip: str = "",
 ) -> list[Condition]:
     """Losses, lost redundancy, overload, caps that do not hold.
 
@@ -138,11 +143,13 @@ def power_conditions(
         hands: whose caps are moved; nothing is said of caps that are not.
         meter_w: float64[R], racks' metered power; NaN unmetered.
         caps_term_w: float64[R], most that their caps allow.
+        first_trip: a sentence on the element that trips first, if one does.
     """
     out: list[Condition] = []
     for element in losses.lost:
         why = losses.because.get(element, "its signs stand")
-        text = f"{element} is lost: {why}. {_left(headroom)} Restore it."
+        left = " ".join(said for said in (_left(headroom), first_trip) if said)
+        text = f"{element} is lost: {why}. {left} Restore it."
         out.append(
             Condition("element_lost", element, Severity.CRITICAL, text, page=True, on_delay_s=0.0)
         )
@@ -153,7 +160,7 @@ def power_conditions(
         out.append(Condition("on_battery", name, Severity.CRITICAL, text, page=True))
     for element, case, missing_w in headroom.negative():
         what = "its limit now" if case == "normal" else f"its limit after {case}"
-        lacks = kilowatts(missing_w)
+        lacks = lacking(missing_w)
         rises = " Caps may not rise." if element in hands.moving else ""
         out.append(
             Condition(
@@ -172,7 +179,7 @@ def power_conditions(
         name, limit = site.topology.elements[int(i)], float(site.topology.limit_w[i])
         over = float(measured[i]) - limit
         above_limit.append((name, over))
-        text = f"{name} carries {kilowatts(over)} more than its limit of {kilowatts(limit)}."
+        text = f"{name} carries {lacking(over)} more than its limit of {kilowatts(limit)}."
         out.append(
             Condition(
                 "overload",

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Any
+from collections.abc import Mapping
+from dataclasses import replace
 
 import numpy as np
 
@@ -12,7 +11,8 @@ from controllers import alarms
 from controllers.alarms.watch import things_dead
 from controllers.allocation import feasible, refusal
 from controllers.arbiter import arbitrate_all
-from controllers.cooling import LoopOutcome, control_loop, forget_leaks, remember_setpoint
+from controllers.cooling import remember_setpoint
+from controllers.cycle.cooled import Cooling, cool, merge
 from controllers.cycle.deeds import Teller
 from controllers.cycle.gathering import GATHER_S, conditions, hangs_below_now
 from controllers.cycle.overrides import Admission, cap_overrides, in_force, within_board
@@ -29,6 +29,7 @@ from controllers.guard import check
 from controllers.headroom import study
 from controllers.loads import RackLoads, rack_loads
 from controllers.maintenance import frozen_nodes, leave_caps, let_be, told
+from controllers.trips import trip_clocks, trip_facts
 from facility.commands import (
     Decision,
     Mode,
@@ -81,9 +82,18 @@ def decide(
     dead_feeds = plant.topology.dead_feeds
     loads = rack_loads(site, snapshot, force.in_force_w, before, dead_feeds)
     headroom = study(plant.topology, loads.load_w, loads.split)
+    trips, trip_memory = trip_clocks(
+        site,
+        plant.topology,
+        snapshot,
+        headroom,
+        memory.trips,
+        doubt=bool(plant.losses.suspected),
+        away_s=inputs.away_s,
+    )
     leases = in_force(inputs.overrides, inputs.now_ms)
-    outcomes, loop_memories = _cool(site, memory, inputs, force, loads, leases)
-    merged = _merge(site, outcomes)
+    outcomes, loop_memories = cool(site, memory, inputs, force, loads, leases)
+    merged = merge(site, outcomes)
     cap_leases = cap_overrides(site, leases)
     fixed = _fixed(site, inputs, force, cap_leases)
     wanted, refused = _want(site, memory, inputs, plant, loads, force, merged, fixed, cap_leases)
@@ -153,7 +163,7 @@ def decide(
     efficiency, efficiency_memory = account(site, snapshot, loads.meter_w, memory.efficiency)
     events, alarm_memory = alarms.step(
         memory.alarms,
-        conditions(site, memory, inputs, plant, loads, headroom, force, outcomes, wanted),
+        conditions(site, memory, inputs, plant, loads, headroom, force, outcomes, wanted, trips),
         {**things_dead(site, plant.losses), **hangs_below_now(site, inputs)},
         now_s=now_s,
         now_ms=inputs.now_ms,
@@ -172,6 +182,7 @@ def decide(
         loops=loop_memories,
         alarms=alarm_memory,
         efficiency=efficiency_memory,
+        trips=trip_memory,
         plan=inputs.plan if inputs.plan is not None else memory.plan,
         asked_s=asked_s,
         asked=asked,
@@ -200,6 +211,7 @@ def decide(
         teller=teller,
         withheld=withheld,
     )
+    facts["trips"] = trip_facts(site, trips)
     facts["maintenance"] = told(inputs.maintenance, inputs.now_ms, headroom.ok)
     decision = Decision(
         cycle=inputs.cycle,
@@ -216,51 +228,6 @@ def decide(
     return decision, after, request
 
 
-@dataclass(frozen=True, eq=False)
-class _Cooling:
-    """What all loops together ask of caps; see `LoopOutcome`."""
-
-    thermal_w: FloatArray
-    to_min: BoolArray
-    to_floor: BoolArray
-    no_raise: BoolArray
-
-
-def _cool(
-    site: SiteModel,
-    memory: Memory,
-    inputs: CycleInput,
-    force: CapForce,
-    loads: RackLoads,
-    leases: tuple[Override, ...],
-) -> tuple[tuple[LoopOutcome, ...], tuple[Any, ...]]:
-    racks_w = loads.load_w[: len(site.racks)]
-    theirs = np.zeros(len(site.racks), dtype=np.bool_)
-    for rack, point in zip(site.node_rack, site.cap_points, strict=True):
-        theirs[rack] |= site.mode_of(point, inputs.modes) is not Mode.AUTO
-    found = []
-    for i, loop in enumerate(site.loops):
-        mode = inputs.modes.get(f"loop:{loop.name}", inputs.modes.get("hall", Mode.OBSERVE))
-        before = forget_leaks(memory.loops[i], theirs, mode is not Mode.AUTO)
-        found.append(
-            control_loop(site, i, inputs.snapshot, force.in_force_w, racks_w, leases, before)
-        )
-    return tuple(o for o, _ in found), tuple(m for _, m in found)
-
-
-def _merge(site: SiteModel, outcomes: Sequence[LoopOutcome]) -> _Cooling:
-    n = len(site.nodes)
-    thermal = np.full(n, np.inf)
-    flags = [np.zeros(n, dtype=np.bool_) for _ in range(3)]
-    for outcome in outcomes:
-        thermal = np.minimum(thermal, outcome.thermal_cap_w)
-        for flag, more in zip(
-            flags, (outcome.to_min, outcome.to_floor, outcome.no_raise), strict=True
-        ):
-            flag |= more
-    return _Cooling(thermal, flags[0], flags[1], flags[2])
-
-
 def _want(
     site: SiteModel,
     memory: Memory,
@@ -268,7 +235,7 @@ def _want(
     plant: Plant,
     loads: RackLoads,
     force: CapForce,
-    merged: _Cooling,
+    merged: Cooling,
     fixed: Mapping[str, float],
     leases: Mapping[str, Override],
 ) -> tuple[Wanted, dict[str, str]]:
@@ -364,7 +331,7 @@ def _ask(
     inputs: CycleInput,
     plant: Plant,
     loads: RackLoads,
-    merged: _Cooling,
+    merged: Cooling,
     fixed: Mapping[str, float],
     wanted: Wanted,
 ) -> tuple[PlanRequest | None, float | None, str]:

@@ -19,7 +19,8 @@ from controllers.gpu_caps import CapForce
 from controllers.headroom import Headroom
 from controllers.loads import RackLoads
 from controllers.maintenance import hangs_below, work_conditions
-from controllers.wording import capital
+from controllers.trips import Trips, seconds_left, trip_conditions
+from controllers.wording import capital, lacking
 from facility.commands import Severity
 from facility.site import SiteModel
 
@@ -44,6 +45,7 @@ def conditions(
     force: CapForce,
     outcomes: Sequence[LoopOutcome],
     wanted: Wanted,
+    trips: Trips,
 ) -> list[Condition]:
     started_s = inputs.now_s if memory.started_s is None else memory.started_s
     running_s = inputs.now_s - started_s
@@ -61,7 +63,9 @@ def conditions(
         hands,
         meter_w=loads.meter_w,
         caps_term_w=loads.caps_term_w,
+        first_trip=seconds_left(trips),
     )
+    out += trip_conditions(site, trips, starting=running_s < GATHER_S)
     out += alarms.room_conditions(site, inputs.snapshot, memory.alarms.active)
     foreign = [site.nodes[int(i)] for i in np.flatnonzero(force.foreign)]
     out += write_conditions(inputs.acks, foreign)
@@ -77,7 +81,7 @@ def conditions(
     missing = wanted.shortfall
     if missing is not None and (hands.any or not site.nodes):
         text = (
-            f"No caps fit: {missing.get('element')} lacks {missing.get('kw', 0.0):.1f} kW "
+            f"No caps fit: {missing.get('element')} lacks {lacking(1e3 * missing.get('kw', 0.0))} "
             f"({missing.get('case')}). {capital(str(missing.get('would_fix') or ''))}"
         )
         out.append(Condition("allocation_infeasible", "hall", Severity.CRITICAL, text, page=True))

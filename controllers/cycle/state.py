@@ -16,6 +16,7 @@ from controllers.efficiency import EfficiencyMemory
 from controllers.gpu_caps import CapMemory
 from controllers.loads import LoadsMemory
 from controllers.losses import LossMemory
+from controllers.trips import TripMemory
 from facility.commands import Ack, Mode, Override
 from facility.exact import decode, encode, shape
 from facility.maintenance import Maintenance, taken_out
@@ -163,6 +164,7 @@ class Memory:
     loops: tuple[LoopMemory, ...]
     alarms: AlarmMemory
     efficiency: EfficiencyMemory
+    trips: TripMemory = field(default_factory=TripMemory)
     plan: FinishedPlan | None = None
     asked_s: float | None = None
     asked: str = ""

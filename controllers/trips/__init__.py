@@ -2,7 +2,7 @@
 
 from controllers.trips.bands import Bands, bands_of
 from controllers.trips.clocks import TripMemory, Trips, trip_clocks
-from controllers.trips.telling import trip_conditions, trip_facts
+from controllers.trips.telling import seconds_left, trip_conditions, trip_facts
 from controllers.trips.trend import TrendMemory, minutes_to_limit
 
 __all__ = [
@@ -12,6 +12,7 @@ __all__ = [
     "Trips",
     "bands_of",
     "minutes_to_limit",
+    "seconds_left",
     "trip_clocks",
     "trip_conditions",
     "trip_facts",

@@ -19,10 +19,18 @@ AHEAD_MIN: Final = 60.0
 AT_ONCE_S: Final = 60.0
 
 
-def trip_conditions(site: SiteModel, trips: Trips) -> list[Condition]:
-    """`trip_near` of every clock that runs towards a trip, `limit_ahead` of rising loads."""
+def trip_conditions(site: SiteModel, trips: Trips, *, starting: bool = False) -> list[Condition]:
+    """`trip_near` of every clock that runs towards a trip, `limit_ahead` of rising loads.
+
+    Args:
+        site: the site.
+        trips: the clocks of this cycle.
+        starting: not every node has been heard yet; the worst that their caps may be is no news.
+    """
     out: list[Condition] = []
     for c in np.flatnonzero(np.isfinite(trips.to_trip_s)):
+        if starting and not trips.known[c]:
+            continue
         name, left_s = trips.bands.elements[int(c)], float(trips.to_trip_s[c])
         how = "" if trips.known[c] else "; its load is not measured, the worst is counted"
         text = (

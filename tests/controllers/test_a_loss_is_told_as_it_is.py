@@ -14,8 +14,8 @@ ROW = """facility: 1
 site: {name: Row, timezone: Europe/Berlin}
 power:
   elements:
-    grid: {kind: source}
-    ups-[a,b,c]: {kind: ups, fed_by: [grid], rating: 100 kW}
+    grid-[1,2]: {kind: source}
+    ups-[a,b,c]: {kind: ups, fed_by: [grid-1, grid-2], rating: 100 kW}
   racks:
     r1: {feeds: {a: ups-a, b: ups-b, c: ups-c}, rating: 300 kW}
 """
@@ -36,3 +36,15 @@ def after_a_loss(load_w: float) -> Headroom:
 )
 def test_what_is_left_is_in_the_page(load_w: float, words: str) -> None:
     assert words in _left(after_a_loss(load_w))
+
+
+def test_a_rack_on_its_last_feed_is_not_called_survivable() -> None:
+    topology = Topology.of(load_text(ROW).facility.power).without(["ups-a", "ups-b"])
+    said = _left(study(topology, np.array([80e3])))
+    assert said == "Nothing is overloaded. 1 rack hangs on one feed: losing it darkens it."
+
+
+def test_missing_kilowatts_are_rounded_up_as_in_the_top_line() -> None:
+    """30.2 kW: to give back 30 kW would not be enough."""
+    topology = Topology.of(load_text(ROW).facility.power).without(["ups-a"])
+    assert "ups-b lacks 31 kW after loss of ups-c" in _left(study(topology, np.array([130.2e3])))
