@@ -1,0 +1,242 @@
+"""Reading and writing the past of a layout: chunks, and the raw scans not yet in them.
+
+An hour may stand in a chunk and have raw scans as well: late ones, until they are compacted too.
+What is raw was told later than what is in the chunk, so of two at one time the raw one counts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+import sqlalchemy as sa
+
+from facility.points import IntArray
+from facility.store.chunks import Columns, Head, Packed, merged
+from facility.store.rows.packing import unpack_all
+from facility.store.rows.tables import chunk, layout, scan
+
+HOUR_MS: Final = 3_600_000
+
+
+class Changed(Exception):
+    """An hour is no longer what it was when it was read; nothing was written."""
+
+
+@dataclass(frozen=True)
+class Hour:
+    """One layout and hour as read for compaction.
+
+    Attributes:
+        raw: its raw scans; at least one.
+        revision: of its chunk, None where it has none yet.
+        columns: chunk and raw together.
+    """
+
+    layout_id: int
+    hour_ms: int
+    raw: Columns
+    revision: int | None
+    columns: Columns
+
+
+def hour_of(at_ms: int) -> int:
+    """Start of the UTC hour, ms."""
+    return at_ms - at_ms % HOUR_MS
+
+
+def layouts(connection: sa.Connection) -> list[tuple[int, IntArray]]:
+    """Number of every layout and the permanent numbers of its points, in order."""
+    rows = connection.execute(sa.select(layout.c.id, layout.c.point_ids).order_by(layout.c.id))
+    return [(row.id, np.frombuffer(row.point_ids, "<i8")) for row in rows]
+
+
+def oldest_raw(connection: sa.Connection, layout_id: int, from_ms: int = 0) -> int | None:
+    """Time of a layout's oldest raw scan at or after a moment; None if there is none."""
+    found: int | None = connection.execute(
+        sa.select(scan.c.source_ms)
+        .where(scan.c.layout_id == layout_id, scan.c.source_ms >= from_ms)
+        .order_by(scan.c.source_ms)
+        .limit(1)
+    ).scalar_one_or_none()
+    return found
+
+
+def read_raw(
+    connection: sa.Connection,
+    layout_id: int,
+    points: int,
+    from_ms: int,
+    to_ms: int,
+    wanted: Sequence[int] | None = None,
+) -> Columns:
+    """A layout's raw scans in [from_ms, to_ms), of the positions wanted (None: of all)."""
+    rows = connection.execute(
+        sa.select(scan.c.source_ms, scan.c.received_ms, scan.c.data)
+        .where(_in_range(layout_id, from_ms, to_ms))
+        .order_by(scan.c.source_ms)
+    ).all()
+    if not rows:
+        return Columns.none(points if wanted is None else len(wanted))
+    times, received, packed = zip(*rows, strict=True)
+    values, quality = unpack_all(packed, points)
+    if wanted is not None:
+        values, quality = values[:, wanted], quality[:, wanted]
+    return Columns(
+        np.array(times, dtype=np.int64),
+        np.array(received, dtype=np.int64),
+        np.ascontiguousarray(values.T),
+        np.ascontiguousarray(quality.T),
+    )
+
+
+def read(
+    connection: sa.Connection,
+    layout_id: int,
+    points: int,
+    from_ms: int,
+    to_ms: int,
+    wanted: Sequence[int] | None = None,
+) -> Columns:
+    """All that is known of a layout in [from_ms, to_ms), chunks and raw, by time.
+
+    The caller chooses ranges that fit a page: everything is read in one go. Raw comes first, so
+    that without a snapshot an hour compacted meanwhile is seen twice, which is once, and not never.
+
+    `points` is how many the layout has, `wanted` are positions in it, None for all.
+
+    Raises:
+        ValueError: a damaged chunk or scan.
+    """
+    raw = read_raw(connection, layout_id, points, from_ms, to_ms, wanted)
+    rows = connection.execute(
+        sa.select(chunk.c.head, chunk.c.body)
+        .where(
+            chunk.c.layout_id == layout_id,
+            chunk.c.hour_ms >= hour_of(from_ms),
+            chunk.c.hour_ms < to_ms,
+        )
+        .order_by(chunk.c.hour_ms)
+    )
+    parts = [Head(row.head).columns(row.body, wanted).between(from_ms, to_ms) for row in rows]
+    if not parts:
+        return raw
+    return merged(_end_to_end(parts), raw)
+
+
+def heads(
+    connection: sa.Connection, layout_id: int, from_ms: int, to_ms: int
+) -> Iterator[tuple[int, Head]]:
+    """The hours of [from_ms, to_ms) that have a chunk, without their bodies, by time."""
+    rows = connection.execute(
+        sa.select(chunk.c.hour_ms, chunk.c.head)
+        .where(
+            chunk.c.layout_id == layout_id,
+            chunk.c.hour_ms >= hour_of(from_ms),
+            chunk.c.hour_ms < to_ms,
+        )
+        .order_by(chunk.c.hour_ms)
+    )
+    for hour_ms, head in rows:
+        yield hour_ms, Head(head)
+
+
+def newest(connection: sa.Connection, layout_id: int, points: int) -> Columns:
+    """The newest scan of a layout, or none."""
+    raw_ms = connection.execute(
+        sa.select(scan.c.source_ms)
+        .where(scan.c.layout_id == layout_id)
+        .order_by(scan.c.source_ms.desc())
+        .limit(1)
+    ).scalar_one_or_none()
+    chunk_ms = connection.execute(
+        sa.select(chunk.c.last_ms)
+        .where(chunk.c.layout_id == layout_id)
+        .order_by(chunk.c.hour_ms.desc())
+        .limit(1)
+    ).scalar_one_or_none()
+    if raw_ms is None and chunk_ms is None:
+        return Columns.none(points)
+    at_ms = max(ms for ms in (raw_ms, chunk_ms) if ms is not None)
+    return read(connection, layout_id, points, at_ms, at_ms + 1)
+
+
+def read_hour(connection: sa.Connection, layout_id: int, points: int, hour_ms: int) -> Hour | None:
+    """An hour's raw scans and its chunk, for compaction; None if nothing is raw.
+
+    Raises:
+        ValueError: a damaged chunk or scan.
+    """
+    raw = read_raw(connection, layout_id, points, hour_ms, hour_ms + HOUR_MS)
+    if not len(raw):
+        return None
+    row = connection.execute(
+        sa.select(chunk.c.revision, chunk.c.head, chunk.c.body).where(
+            chunk.c.layout_id == layout_id, chunk.c.hour_ms == hour_ms
+        )
+    ).one_or_none()
+    if row is None:
+        return Hour(layout_id, hour_ms, raw, None, raw)
+    before = Head(row.head).columns(row.body)
+    return Hour(layout_id, hour_ms, raw, row.revision, merged(before, raw))
+
+
+def write_hour(connection: sa.Connection, hour: Hour, packed: Packed) -> None:
+    """Put an hour's chunk in the place of its raw scans.
+
+    Raises:
+        Changed: a scan came, or was replaced, or somebody else compacted, since it was read.
+    """
+    gone = connection.execute(
+        sa.delete(scan)
+        .where(_in_range(hour.layout_id, hour.hour_ms, hour.hour_ms + HOUR_MS))
+        .returning(scan.c.source_ms, scan.c.received_ms)
+    ).all()
+    seen = dict(zip(hour.raw.times_ms.tolist(), hour.raw.received_ms.tolist(), strict=True))
+    # A scan that replaces another has a later receive time (see rows/scans.py).
+    if len(gone) != len(seen) or dict(map(tuple, gone)) != seen:
+        raise Changed(f"layout {hour.layout_id}, hour {hour.hour_ms}: scans came meanwhile")
+    row = {
+        "scans": packed.scans,
+        "first_ms": packed.first_ms,
+        "last_ms": packed.last_ms,
+        "head": packed.head,
+        "body": packed.body,
+    }
+    key = {"layout_id": hour.layout_id, "hour_ms": hour.hour_ms}
+    try:
+        if hour.revision is None:
+            connection.execute(sa.insert(chunk), {**key, **row, "revision": 1})
+            return
+        done = connection.execute(
+            sa.update(chunk)
+            .where(
+                chunk.c.layout_id == hour.layout_id,
+                chunk.c.hour_ms == hour.hour_ms,
+                chunk.c.revision == hour.revision,
+            )
+            .values(**row, revision=hour.revision + 1)
+        )
+    except sa.exc.IntegrityError as error:
+        raise Changed(f"layout {hour.layout_id}, hour {hour.hour_ms}: compacted twice") from error
+    if done.rowcount != 1:
+        raise Changed(f"layout {hour.layout_id}, hour {hour.hour_ms}: its chunk changed meanwhile")
+
+
+def _in_range(layout_id: int, from_ms: int, to_ms: int) -> sa.ColumnElement[bool]:
+    return sa.and_(
+        scan.c.layout_id == layout_id, scan.c.source_ms >= from_ms, scan.c.source_ms < to_ms
+    )
+
+
+def _end_to_end(parts: Sequence[Columns]) -> Columns:
+    if len(parts) == 1:
+        return parts[0]
+    return Columns(
+        np.concatenate([p.times_ms for p in parts]),
+        np.concatenate([p.received_ms for p in parts]),
+        np.concatenate([p.values for p in parts], axis=1),
+        np.concatenate([p.quality for p in parts], axis=1),
+    )
