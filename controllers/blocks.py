@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import cached_property
+from typing import Final
 
 import numpy as np
+import numpy.typing as npt
 
 from facility.points import FloatArray
 
@@ -62,40 +65,64 @@ def low_pass(past: FloatArray, present: FloatArray, dt_s: float, tau_s: float) -
 class Extremes:
     """Sliding extreme of a vector over a window, in buckets.
 
+    Only the newest bucket changes from look to look, so the extreme of the others is kept.
+
     Attributes:
-        buckets: float64[B, n], newest first; NaN where nothing was seen.
+        newest: float64[n], the bucket that is filled now; NaN where nothing was seen.
+        older: float64[B - 1, n], the full ones, newest first.
         started_s: when the newest bucket began; None before the first value.
     """
 
-    buckets: FloatArray
+    newest: FloatArray
+    older: FloatArray
     started_s: float | None = None
 
     @classmethod
     def empty(cls, buckets: int, n: int) -> Extremes:
         """Nothing seen yet."""
-        return cls(np.full((buckets, n), np.nan))
+        return cls(np.full(n, np.nan), np.full((buckets - 1, n), np.nan))
 
     def take(self, values: FloatArray, now_s: float, width_s: float, *, least: bool) -> Extremes:
         """Add one observation (NaN: none); buckets older than the window fall off the end."""
         pick = np.fmin if least else np.fmax
-        buckets, started = self.buckets, self.started_s
+        started = self.started_s
         if started is None:
             started = now_s
         turns = int((now_s - started) // width_s)
-        if turns > 0:
-            kept = max(len(buckets) - turns, 0)
-            fresh = np.full((len(buckets) - kept, buckets.shape[1]), np.nan)
-            buckets = np.concatenate([fresh, buckets[:kept]])
-            started += turns * width_s
-        else:
-            buckets = buckets.copy()
-        buckets[0] = pick(buckets[0], values)
-        return Extremes(buckets, started)
+        if turns <= 0:
+            after = Extremes(pick(self.newest, values), self.older, started)
+            after.__dict__.update(
+                {name: self.__dict__[name] for name in _OF_OLDER if name in self.__dict__}
+            )
+            return after
+        full = np.concatenate([self.newest[None, :], self.older])
+        kept = max(len(full) - turns, 0)
+        gone = np.full((len(full) - kept - 1, len(self.newest)), np.nan)
+        older = np.concatenate([gone, full[:kept]])
+        nothing = np.full(len(self.newest), np.nan)
+        return Extremes(pick(nothing, values), older, started + turns * width_s)
+
+    def forget(self, which: npt.NDArray[np.bool_]) -> Extremes:
+        """Nothing was ever seen of those of which `which` (bool[n]) is true."""
+        newest = np.where(which, np.nan, self.newest)
+        return Extremes(newest, np.where(which[None, :], np.nan, self.older), self.started_s)
 
     def least(self) -> FloatArray:
         """float64[n]: least of the window, NaN where nothing was seen."""
-        return np.asarray(np.fmin.reduce(self.buckets, axis=0), dtype=np.float64)
+        return np.asarray(np.fmin(self.newest, self._older_least), dtype=np.float64)
 
     def greatest(self) -> FloatArray:
         """float64[n]: greatest of the window, NaN where nothing was seen."""
-        return np.asarray(np.fmax.reduce(self.buckets, axis=0), dtype=np.float64)
+        return np.asarray(np.fmax(self.newest, self._older_greatest), dtype=np.float64)
+
+    @cached_property
+    def _older_least(self) -> FloatArray:
+        return np.asarray(np.fmin.reduce(self.older, axis=0, initial=np.nan))
+
+    @cached_property
+    def _older_greatest(self) -> FloatArray:
+        return np.asarray(np.fmax.reduce(self.older, axis=0, initial=np.nan))
+
+
+#: What a look that fills the same bucket need not work out again.
+_OF_OLDER: Final = ("_older_least", "_older_greatest")

@@ -232,6 +232,32 @@ class SiteModel:
         }
 
     @cached_property
+    def gpu_type(self) -> IntArray:
+        """int64[N]: a number per GPU model."""
+        models = [self.facility.nodes[name].gpu for name in self.nodes]
+        codes = {model: i for i, model in enumerate(dict.fromkeys(models))}
+        return np.array([codes[model] for model in models], dtype=np.int64)
+
+    @cached_property
+    def loop_leaks(self) -> Mapping[str, tuple[IntArray, IntArray]]:
+        """Loop -> the leak sensors of its racks, rack by rack, and the rack of each."""
+        found = {}
+        for loop in self.loops:
+            each = [self.rack_leak[int(rack)] for rack in loop.racks]
+            sensors = np.concatenate([np.zeros(0, dtype=np.int64), *each])
+            found[loop.name] = (sensors, np.repeat(loop.racks, [len(s) for s in each]))
+        return found
+
+    @cached_property
+    def rack_inlets(self) -> IntArray:
+        """int64[R, S]: inlet temperature sensors of each rack, padded with -1."""
+        most = max((len(sensors) for sensors in self.inlet_temperature), default=0)
+        out = np.full((len(self.racks), most), -1, dtype=np.int64)
+        for i, sensors in enumerate(self.inlet_temperature):
+            out[i, : len(sensors)] = sensors
+        return out
+
+    @cached_property
     def rack_scopes(self) -> tuple[str, ...]:
         """Scope of each rack."""
         return tuple(f"rack:{rack}" for rack in self.racks)

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
+import numpy.typing as npt
 
 from facility.points import (
     BAD_STALE,
@@ -105,14 +106,17 @@ class Snapshot:
 
     def good(self, indexes: IntArray) -> FloatArray:
         """Values at `indexes`, NaN where not GOOD or where the index is -1."""
-        out = np.where(indexes >= 0, self.values[indexes], np.nan)
-        return np.where((indexes >= 0) & ((self.quality[indexes] & 0b11) == 0), out, np.nan)
+        return self._where(indexes, (self.quality[indexes] & 0b11) == int(Grade.GOOD))
 
     def usable(self, indexes: IntArray) -> FloatArray:
         """Values at `indexes`, NaN where BAD or where the index is -1 (SUSPECT is kept)."""
-        out = np.where(indexes >= 0, self.values[indexes], np.nan)
-        bad = (self.quality[indexes] & 0b11) == int(Grade.BAD)
-        return np.where((indexes >= 0) & ~bad, out, np.nan)
+        return self._where(indexes, (self.quality[indexes] & 0b11) != int(Grade.BAD))
+
+    def _where(self, indexes: IntArray, fine: npt.NDArray[np.bool_]) -> FloatArray:
+        """Values at `indexes`, NaN where they are not fine or where the index is -1."""
+        out = self.values[indexes]
+        out[~fine | (indexes < 0)] = np.nan
+        return out
 
 
 class LiveImage:

@@ -6,9 +6,12 @@ from collections.abc import Collection, Mapping
 from functools import lru_cache
 from typing import Final
 
+import numpy as np
+
 from controllers.alarms.machine import BROKER
 from controllers.base import Condition
 from facility.commands import Severity
+from facility.points import Grade, IntArray
 from facility.site import SiteModel
 from facility.snapshot import Snapshot
 
@@ -53,13 +56,36 @@ def _endpoints(key: _BySite) -> tuple[Mapping[str, str], Mapping[str, int]]:
     return of, count
 
 
-def _meters(site: SiteModel) -> dict[str, list[str]]:
+@lru_cache(maxsize=8)
+def _devices(key: _BySite) -> tuple[tuple[str, ...], IntArray]:
+    """Devices that have points, and for each layout the number of its device; -1: no point."""
+    names = [device for device, indexes in key.site.device_points.items() if indexes.size]
+    number = {device: i for i, device in enumerate(names)}
+    layouts = key.site.table.layouts
+    of = [number[layout.device] if len(layout) else -1 for layout in layouts]
+    return tuple(names), np.array(of, dtype=np.int64)
+
+
+def _silent(site: SiteModel, snapshot: Snapshot) -> list[str]:
+    """Devices of which every point is BAD."""
+    names, of = _devices(_BySite(site))
+    if not names:
+        return []
+    told = (snapshot.quality & 0b11) != int(Grade.BAD)
+    # Layouts lie side by side, so that the first points of those that have any part them.
+    spoke = np.logical_or.reduceat(told, site.table.starts[of >= 0])
+    heard = np.bincount(of[of >= 0], spoke, len(names))
+    return [names[int(i)] for i in np.flatnonzero(heard == 0.0)]
+
+
+@lru_cache(maxsize=8)
+def _metered(key: _BySite) -> Mapping[str, tuple[str, ...]]:
     """Rack -> the devices that meter its feeds."""
     found: dict[str, list[str]] = {}
-    for (load, _), device in zip(site.topology.feeds, site.feed_device, strict=True):
-        if device is not None and load in site.rack_index:
+    for (load, _), device in zip(key.site.topology.feeds, key.site.feed_device, strict=True):
+        if device is not None and load in key.site.rack_index:
             found.setdefault(load, []).append(device)
-    return found
+    return {rack: tuple(devices) for rack, devices in found.items()}
 
 
 def _hangs_on(site: SiteModel, device: str, endpoint: str | None) -> tuple[str, ...]:
@@ -99,12 +125,7 @@ def device_conditions(
             explained that way is not at fault.
         blind: racks, feeds or elements whose meters are missing, besides.
     """
-    bad = (snapshot.quality & 0b11) == 2
-    silent = [
-        device
-        for device, indexes in site.device_points.items()
-        if indexes.size and bool(bad[indexes].all())
-    ]
+    silent = _silent(site, snapshot)
     if not silent and not blind:
         return []
     of, count = _endpoints(_BySite(site))
@@ -170,11 +191,11 @@ def _blind(
     site: SiteModel, silent: set[str], of: Mapping[str, str], blind: Collection[str]
 ) -> list[Condition]:
     """`data_blind`: of racks without any meter that answers, and of what else is missing."""
-    meters = _meters(site)
+    meters = _metered(_BySite(site))
     racks = [rack for rack, devices in meters.items() if silent.issuperset(devices)]
     out: list[Condition] = []
     for name in dict.fromkeys((*blind, *racks)):
-        devices = meters.get(name, [])
+        devices = meters.get(name, ())
         text = f"{name}: meters are missing; it is counted at all that its caps allow."
         if devices:
             text += f" Check {' and '.join(devices)}."

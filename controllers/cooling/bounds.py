@@ -186,10 +186,7 @@ def _worst_of_type(
 
 def gpu_types(site: SiteModel, loop: LoopModel) -> npt.NDArray[np.int64]:
     """int64[G']: a number per GPU model."""
-    names = [site.facility.nodes[site.nodes[int(i)]].gpu for i in loop.nodes]
-    codes = {name: i for i, name in enumerate(dict.fromkeys(names))}
-    most = site.gpu_power.shape[1]
-    return np.repeat(np.array([codes[n] for n in names], dtype=np.int64), most)
+    return np.repeat(site.gpu_type[loop.nodes], site.gpu_power.shape[1])
 
 
 def observe(

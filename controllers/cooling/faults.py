@@ -119,14 +119,10 @@ class Leaks:
 
 def _broken(snapshot: Snapshot, indexes: IntArray) -> list[int]:
     """Points whose sensor, not its link, is at fault."""
-    found = []
-    for i in indexes:
-        if i < 0:
-            continue
-        packed = int(snapshot.quality[i])
-        if packed & 0b11 != int(Grade.GOOD) and packed >> 2 not in NOT_A_SENSOR_FAULT:
-            found.append(int(i))
-    return found
+    there = indexes[indexes >= 0]
+    packed = snapshot.quality[there]
+    broken = (packed & 0b11 != int(Grade.GOOD)) & ~np.isin(packed >> 2, NOT_A_SENSOR_FAULT)
+    return [int(i) for i in there[broken]]
 
 
 def watch_leaks(
@@ -144,17 +140,12 @@ def watch_leaks(
             (fell[cdus:] > PRESSURE_FALL * np.abs(before[cdus:])).any()
         )
     wet_cdus = snapshot.good(loop.leak) >= 0.5
-    confirmed = np.zeros(len(site.racks), dtype=np.bool_)
-    suspected = confirmed.copy()
-    faults = [site.table.specs[i].id.device for i in _broken(snapshot, loop.leak)]
-    for rack in loop.racks:
-        sensors = site.rack_leak[int(rack)]
-        if not sensors.size:
-            continue
-        wet = int((snapshot.good(sensors) >= 0.5).sum())
-        suspected[rack] = wet == 1
-        confirmed[rack] = wet >= 2 or (wet == 1 and (falling or bool(wet_cdus.any())))
-        faults += [site.table.specs[i].id.device for i in _broken(snapshot, sensors)]
+    sensors, of_rack = site.loop_leaks[loop.name]
+    wet = np.bincount(of_rack, snapshot.good(sensors) >= 0.5, len(site.racks))
+    suspected: BoolArray = wet == 1
+    confirmed: BoolArray = (wet >= 2) | (suspected & (falling or bool(wet_cdus.any())))
+    broken = (*_broken(snapshot, loop.leak), *_broken(snapshot, sensors))
+    faults = [site.table.specs[i].id.device for i in broken]
     anywhere = bool(suspected.any() or confirmed.any())
     sure = falling or anywhere or int(wet_cdus.sum()) >= 2
     wet_names = tuple((loop.cdus[int(i)], sure) for i in np.flatnonzero(wet_cdus))
@@ -189,8 +180,8 @@ def _latched(
     """
     racks = len(site.racks)
     dry = np.ones(racks + len(loop.cdus), dtype=np.bool_)
-    for rack in loop.racks:
-        dry[rack] = bool((snapshot.good(site.rack_leak[int(rack)]) < 0.5).all())
+    sensors, of_rack = site.loop_leaks[loop.name]
+    dry[:racks] = np.bincount(of_rack, ~(snapshot.good(sensors) < 0.5), racks) == 0
     dry[racks:] = snapshot.good(loop.leak) < 0.5
     latched = confirmed | (memory.leak_until_s > snapshot.now_s)
     return np.where(latched & ~dry, snapshot.now_s + DRY_S, memory.leak_until_s)

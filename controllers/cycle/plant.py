@@ -114,6 +114,5 @@ def forget_peaks(
     falling[site.node_rack[np.flatnonzero(now_s - lowered_s <= SETTLE_S)]] = True
     if not falling.any():
         return memory
-    buckets = np.where(falling[None, :], np.nan, memory.peaks.buckets)
     held = np.where(falling, np.nan, memory.held_w)
-    return replace(memory, peaks=replace(memory.peaks, buckets=buckets), held_w=held)
+    return replace(memory, peaks=memory.peaks.forget(falling), held_w=held)

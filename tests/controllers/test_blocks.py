@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import math
+
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
@@ -71,3 +73,33 @@ def test_sliding_extremes_hold_every_value_of_the_window(
         recent = [v for t, v in seen if now - t < 50.0]
         assert window.least()[0] <= min(recent)
         assert window.least()[0] in [v for t, v in seen if now - t <= 70.0]
+
+
+LOOKS = st.lists(
+    st.tuples(
+        st.sampled_from([0.0, 0.5, 1.0, 2.5, 9.0]),
+        st.lists(st.sampled_from([math.nan, -1.0, 0.0, 2.0, 5.0]), min_size=3, max_size=3),
+    ),
+    max_size=12,
+)
+
+
+@given(LOOKS, st.integers(1, 4), st.booleans())
+def test_a_sliding_extreme_is_that_of_the_buckets_of_its_window(
+    looks: list[tuple[float, list[float]]], buckets: int, least: bool
+) -> None:
+    window, now_s = Extremes.empty(buckets, 3), 5.0
+    seen: dict[int, list[np.ndarray]] = {}
+    newest = 0
+    for wait_s, values in looks:
+        now_s += wait_s
+        newest = int((now_s - 5.0 - looks[0][0]) // 1.0)
+        seen.setdefault(newest, []).append(np.array(values))
+        window = window.take(np.array(values), now_s, 1.0, least=least)
+        found = window.least() if least else window.greatest()
+        inside = [v for at, vs in seen.items() if at > newest - buckets for v in vs]
+        pick = np.fmin if least else np.fmax
+        np.testing.assert_array_equal(found, pick.reduce([np.full(3, np.nan), *inside]))
+    forgotten = window.forget(np.array([True, False, False]))
+    assert np.isnan(forgotten.least()[0])
+    np.testing.assert_array_equal(forgotten.least()[1:], window.least()[1:])
