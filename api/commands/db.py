@@ -7,7 +7,7 @@ from pathlib import Path
 
 import typer
 
-from facility.store import StoreError, migrate
+from facility.store import StoreError, integrity, migrate
 from facility.store import backup as copies
 
 
@@ -17,8 +17,8 @@ def upgrade(url: str) -> int:
 
 
 def check(url: str) -> int:
-    """Say whether the database is whole and has the schema that this program expects."""
-    return _differences(lambda: migrate.check(url))
+    """Say whether the database is whole, has our schema, and nobody rewrote its audit."""
+    return _differences(url)
 
 
 def backup(url: str, file: str) -> int:
@@ -46,9 +46,10 @@ def _say(work: Callable[[], list[str]]) -> int:
     return 0
 
 
-def _differences(work: Callable[[], list[str]]) -> int:
+def _differences(url: str) -> int:
     try:
-        found = work()
+        found = integrity.check(url)
+        head = "" if found else integrity.audit_head(url)
     except (StoreError, OSError) as error:
         typer.echo(str(error), err=True)
         return 1
@@ -56,4 +57,6 @@ def _differences(work: Callable[[], list[str]]) -> int:
         typer.echo(line, err=True)
     if not found:
         typer.echo("the database is as it should be")
+        if head:
+            typer.echo(f"newest line of the audit: {head}")
     return 1 if found else 0

@@ -41,7 +41,7 @@ from facility.commands import Ack, Command, Decision, Mode, Outcome, Override, m
 from facility.config import Facility
 from facility.points import PointId, PointTable, Scan
 from facility.snapshot import Snapshot
-from facility.store import Store, StoreError
+from facility.store import Store, StoreError, StoreUnavailable
 from facility.store.adapters import committed
 from facility.store.records import CycleRecord
 
@@ -186,6 +186,8 @@ class Service:
 
     async def restore(self) -> None:
         """Take over what the database remembers: modes, overrides, alarms, open intents."""
+        # A write, so that what was spilled in an outage (a release) is in the database first.
+        await committed(self.store.ping())
         for mode in await committed(self.store.modes()):
             self._modes[mode.scope] = mode.mode
         for record in await committed(self.store.overrides(active=True)):
@@ -376,7 +378,9 @@ class Service:
 
     async def _keep_mode_off(self, scope: str, by: str, reason: str) -> None:
         try:
-            await committed(self.store.set_mode(scope, Mode.OFF, by, reason))
+            await committed(self.store.release(scope, by, reason))
+        except StoreUnavailable as error:
+            log.warning("release_not_journalled", scope=scope, spilled=error.spilled)
         except (StoreError, OSError) as error:
             log.warning("release_not_journalled", scope=scope, error=str(error))
 

@@ -9,6 +9,7 @@ store.history(point, from_ms, to_ms, 60).result()
 from __future__ import annotations
 
 from facility.store.adapters import StoreJournal, StoreReader, committed
+from facility.store.compaction import Compacted
 from facility.store.errors import (
     HistoryLimit,
     LeaseLost,
@@ -20,11 +21,13 @@ from facility.store.errors import (
     StoreUnavailable,
     UnknownRecord,
 )
-from facility.store.migrate import check, upgrade
+from facility.store.integrity import check
+from facility.store.migrate import upgrade
 from facility.store.records import Counts, CycleRecord, StoreStats
 from facility.store.store import Store, open_store
 
 __all__ = [
+    "Compacted",
     "Counts",
     "CycleRecord",
     "HistoryLimit",

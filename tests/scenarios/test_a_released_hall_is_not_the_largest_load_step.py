@@ -33,7 +33,7 @@ def test_the_load_rises_over_the_minutes_that_the_answer_names(
         return Future()
 
     async def people(service: Service) -> None:
-        monkeypatch.setattr(type(service.store), "set_mode", never)
+        monkeypatch.setattr(type(service.store), "release", never)
         began_s = service.clock.monotonic_s()
         told.append(await service.release("hall", "an operator", "maintenance"))
         took_s.append(service.clock.monotonic_s() - began_s)

@@ -9,6 +9,7 @@ from typing import Any
 from facility.commands import Mode, Override
 from facility.store.parts.base import Part
 from facility.store.records import ApiKey, AuditEntry, ModeRecord, OverrideRecord
+from facility.store.rows import audit as audit_rows
 from facility.store.rows import people
 
 
@@ -22,13 +23,13 @@ class People(Part):
         at_ms = self._clock.utc_ms()
         line = {"at_ms": at_ms, "actor": actor, "action": action, "subject": subject}
         return self._write(
-            lambda c: people.add_audit(c, **line, detail=detail or {}),  # type: ignore[arg-type]
+            lambda c: audit_rows.add_audit(c, **line, detail=detail or {}),  # type: ignore[arg-type]
             spill=("audit", lambda: {**line, "detail": dict(detail or {})}),
         )
 
     def audit_log(self, limit: int = 100, before: int | None = None) -> Future[list[AuditEntry]]:
         """The newest lines of the audit log, newest first."""
-        return self._ask(lambda c: people.audit_log(c, limit, before))
+        return self._ask(lambda c: audit_rows.audit_log(c, limit, before))
 
     def add_override(self, override: Override) -> Future[None]:
         """Write an operator's override."""
@@ -46,6 +47,19 @@ class People(Part):
         """Set who acts in a scope; the hall's mode ends those of racks and loops."""
         return self._write(
             lambda c: people.set_mode(c, scope, mode, by, reason, self._clock.utc_ms())
+        )
+
+    def release(self, scope: str, by: str, reason: str) -> Future[None]:
+        """Set a scope to off; through an outage too.
+
+        With the database away the future raises StoreUnavailable, `spilled` if it stands in the
+        spill file: then it counts once the database is back, before anything else is written.
+        Only off is kept so: what somebody was told has failed must never act later.
+        """
+        line = {"scope": scope, "by": by, "reason": reason, "now_ms": self._clock.utc_ms()}
+        return self._write(
+            lambda c: people.set_mode(c, wanted=Mode.OFF, **line),  # type: ignore[arg-type]
+            spill=("release", lambda: line),
         )
 
     def modes(self) -> Future[list[ModeRecord]]:

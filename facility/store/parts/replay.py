@@ -7,8 +7,10 @@ from typing import Any
 
 import sqlalchemy as sa
 
+from facility.commands import Mode
 from facility.store.records import CycleRecord
 from facility.store.rows import alarms as alarm_rows
+from facility.store.rows import audit as audit_rows
 from facility.store.rows import journal as journal_rows
 from facility.store.rows import people
 from facility.store.rows.as_json import ack_from_json, decision_from_json, event_from_json
@@ -32,6 +34,16 @@ def replay_of(hall: str) -> Replay:
             alarm_rows.record(connection, [event_from_json(event)], names)
 
     def audit(connection: sa.Connection, body: Mapping[str, Any]) -> None:
-        people.replay_audit(connection, **body)
+        audit_rows.replay_audit(connection, **body)
 
-    return {"intent": intent, "acks": acks, "cycle": cycle, "alarms": alarms, "audit": audit}
+    def release(connection: sa.Connection, body: Mapping[str, Any]) -> None:
+        people.set_mode(connection, wanted=Mode.OFF, **body)
+
+    return {
+        "intent": intent,
+        "acks": acks,
+        "cycle": cycle,
+        "alarms": alarms,
+        "audit": audit,
+        "release": release,
+    }

@@ -1,70 +1,14 @@
-"""What people did and set: audit, overrides, modes, keys."""
+"""What people set: overrides, modes, keys."""
 
 from __future__ import annotations
-
-from collections.abc import Mapping
-from typing import Any
 
 import sqlalchemy as sa
 
 from facility.commands import Mode, Override, modes_after
 from facility.points import PointId
 from facility.store.errors import UnknownRecord
-from facility.store.records import ApiKey, AuditEntry, ModeRecord, OverrideRecord
-from facility.store.rows.as_json import dumps, loads
-from facility.store.rows.tables import api_key, audit, mode, override
-
-
-def add_audit(
-    connection: sa.Connection,
-    at_ms: int,
-    actor: str,
-    action: str,
-    subject: str,
-    detail: Mapping[str, Any],
-) -> None:
-    """Append one line; nothing ever changes or deletes one."""
-    connection.execute(
-        sa.insert(audit),
-        {
-            "at_ms": at_ms,
-            "actor": actor,
-            "action": action,
-            "subject": subject,
-            "detail": dumps(detail),
-        },
-    )
-
-
-def replay_audit(
-    connection: sa.Connection,
-    at_ms: int,
-    actor: str,
-    action: str,
-    subject: str,
-    detail: Mapping[str, Any],
-) -> None:
-    """Append a line unless the very same one stands there: a replay may come twice."""
-    same = sa.select(audit.c.id).where(
-        audit.c.subject == subject,
-        audit.c.at_ms == at_ms,
-        audit.c.actor == actor,
-        audit.c.action == action,
-        audit.c.detail == dumps(detail),
-    )
-    if connection.execute(same.limit(1)).one_or_none() is None:
-        add_audit(connection, at_ms, actor, action, subject, detail)
-
-
-def audit_log(connection: sa.Connection, limit: int, before: int | None) -> list[AuditEntry]:
-    """The newest lines, newest first; `before` is the id to go on from."""
-    asked = sa.select(audit).order_by(audit.c.id.desc()).limit(limit)
-    if before is not None:
-        asked = asked.where(audit.c.id < before)
-    return [
-        AuditEntry(r.id, r.at_ms, r.actor, r.action, r.subject, loads(r.detail))
-        for r in connection.execute(asked)
-    ]
+from facility.store.records import ApiKey, ModeRecord, OverrideRecord
+from facility.store.rows.tables import api_key, mode, override
 
 
 def add_override(connection: sa.Connection, made: Override) -> None:

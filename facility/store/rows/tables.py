@@ -267,6 +267,8 @@ audit = sa.Table(
     _text("action"),
     sa.Column("subject", sa.Text, nullable=False, index=True),
     _text("detail"),
+    # Chains it to the line before; see facility.store.rows.audit.
+    sa.Column("hash", sa.Text, nullable=False, server_default=""),
 )
 
 override = sa.Table(

@@ -14,6 +14,7 @@ import sqlalchemy as sa
 from sqlalchemy.engine import make_url
 
 from facility.clock import SystemClock
+from facility.commands import Mode
 from facility.points import Scan
 from facility.store import Store, StoreClosed, StoreUnavailable, engine, migrate, open_store
 from facility.store.records import CycleRecord
@@ -142,6 +143,30 @@ def test_what_was_spilled_before_a_crash_is_replayed_at_the_next_start(
     again.ping().result()
     assert [p.command for p in again.pending_intents().result()] == [command()]
     assert not spill.exists()
+    again.close()
+
+
+def test_a_release_with_the_database_down_was_forgotten_by_a_restart(
+    url: str, clock: SteppedClock, tmp_path: Path
+) -> None:
+    spill = tmp_path / "hall.spill"
+    store = open_store(url, clock, inline=True, spill=spill)
+    store.set_mode("hall", Mode.AUTO, "ada", "trusted").result()
+    store.set_mode("rack:r01", Mode.AUTO, "ada", "trusted").result()
+    with away(url, store):
+        with pytest.raises(StoreUnavailable) as caught:
+            store.release("hall", "bob", "smoke").result()
+        assert caught.value.spilled
+        with pytest.raises(StoreUnavailable) as caught:
+            store.set_mode("hall", Mode.AUTO, "eve", "again").result()
+        assert not caught.value.spilled, "what was refused must not act later"
+        store._readers.close()
+        store._engine.dispose()
+        assert store._lock is None or store._lock.release() is None
+    again = open_store(url, clock, inline=True, spill=spill)
+    again.ping().result()
+    found = {m.scope: (m.mode, m.by, m.reason, m.since_ms) for m in again.modes().result()}
+    assert found == {"hall": (Mode.OFF, "bob", "smoke", START_MS)}
     again.close()
 
 
