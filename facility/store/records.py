@@ -36,17 +36,24 @@ class Sample:
 class Series:
     """A stretch of one point's past, raw or in buckets.
 
-    Raw (`step_s` is None): one entry per stored sample, mean = min = max = its value (NaN where
-    it is BAD), `quality` its byte. Buckets: one entry per step, also where nothing was stored
-    (count 0, NaN), so that gaps stay gaps; mean, min and max are of GOOD samples only.
+    Raw (`step_s` is None): one entry per stored sample, mean = minimum = maximum = its value (NaN
+    where it is BAD), `quality` its byte. Buckets: one entry per step, also where nothing was
+    stored (count 0, NaN), so that gaps stay gaps; numbers are of GOOD samples only.
 
     Attributes:
-        times_ms: int64[n]; of the sample, or of the start of the bucket (a multiple of the step).
+        from_ms, to_ms: what it covers; for roll-ups whole buckets, which may be more than asked.
+        step_s: width of a bucket; for days of the site 86,400, whatever their true length.
+        times_ms: int64[n]; of the sample, or of the start of the bucket (a multiple of the step,
+            or midnight of the site).
         mean, minimum, maximum: float64[n], canonical unit, NaN where there is no GOOD sample
             (raw: where there is no value).
         count: int64[n]; samples stored, of any grade.
         good, suspect: int64[n]; of these, how many are GOOD and SUSPECT; the rest is BAD.
+        total, first, last: float64[n], sum, first and last GOOD sample, NaN without any.
+        delta: float64[n], what a counter counted since the last GOOD sample before the bucket, in
+            its unit; NaN without a GOOD sample, for raw samples and for other points.
         quality: uint8[n] for raw, None for buckets.
+        resolution: what it was answered from: `raw`, `15m` or `1d`.
     """
 
     point: PointId
@@ -60,7 +67,12 @@ class Series:
     count: IntArray
     good: IntArray
     suspect: IntArray
+    total: FloatArray
+    first: FloatArray
+    last: FloatArray
+    delta: FloatArray
     quality: ByteArray | None = None
+    resolution: str = "raw"
 
     @property
     def good_fraction(self) -> FloatArray:

@@ -29,6 +29,7 @@ from facility.store.parts.people import People
 from facility.store.parts.replay import replay_of
 from facility.store.parts.samples import Samples
 from facility.store.records import Counts, StoreStats
+from facility.store.rollups import PointRules, default_rules
 from facility.store.rows import counts as count_rows
 from facility.store.rows import meta, partitions
 from facility.store.spill import Spill
@@ -47,6 +48,7 @@ def open_store(
     spill: Path | None = None,
     max_queued_samples: int = 2_000_000,
     max_queued_jobs: int = 10_000,
+    rules: PointRules | None = None,
 ) -> Store:
     """Open a database for writing; a new, empty one gets the schema.
 
@@ -59,6 +61,7 @@ def open_store(
             default, none for others.
         max_queued_samples: beyond it the oldest scans are dropped and counted.
         max_queued_jobs: beyond it other writes fail with StoreUnavailable.
+        rules: how points are rolled up and how long they are kept; safe ones by default.
 
     Raises:
         StoreLocked: another process writes to this SQLite file.
@@ -89,6 +92,7 @@ def open_store(
             spill=Spill(spill) if spill is not None else None,
             lock=lock,
             inline=inline,
+            rules=rules or default_rules(),
         )
     except BaseException:
         engine.dispose()
@@ -128,8 +132,10 @@ class Store(Samples, JournalPart, Alarms, People, Works):
         spill: Spill | None,
         lock: FileLock | None,
         inline: bool,
+        rules: PointRules,
     ) -> None:
         self.hall = hall
+        self.rules = rules
         self.database = engine.dialect.name
         self._clock = clock
         self._inbox = inbox

@@ -9,12 +9,13 @@ from hypothesis import strategies as st
 
 from facility.points import BAD_TIMEOUT, Flaw, Grade, PointId, quality
 from facility.store import HistoryLimit, Store, open_store
-from facility.store.rows import history as rows
+from facility.store.past import question, raw
 from facility.store.threads.writer import FLUSH_AFTER_S
 from tests.facility.store.plant import START_MS, SteppedClock, layout, scan
 
 SUSPECT = quality(Grade.SUSPECT, Flaw.IMPLAUSIBLE)
 NAN = float("nan")
+HOUR_MS = 3_600_000
 PDU = layout()
 POINT = PDU.points[1].id
 
@@ -80,10 +81,10 @@ def test_a_point_keeps_its_past_when_its_layout_changes(store: Store) -> None:
 def test_a_long_stretch_is_read_in_pages_without_loss(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(rows, "_PAGE", 7)
+    monkeypatch.setattr(raw, "STRETCH_MS", HOUR_MS)
     for i in range(50):
-        put(store, i // 2, float(i))
-    got = store.history(POINT, START_MS, START_MS + 60_000).result()
+        put(store, 1800 * (i // 2), float(i))
+    got = store.history(POINT, START_MS, START_MS + 25 * 1_800_000).result()
     assert got.mean.tolist() == [float(i) for i in range(1, 50, 2)]
 
 
@@ -97,7 +98,7 @@ def test_limits_are_refused_with_what_to_do(store: Store, monkeypatch: pytest.Mo
             store.history(POINT, START_MS, START_MS + 1000, step).result()
     with pytest.raises(HistoryLimit, match="widen the step"):
         store.history(POINT, 0, START_MS, 1).result()
-    monkeypatch.setattr(rows, "MAX_RAW_SAMPLES", 10)
+    monkeypatch.setattr(question, "MAX_RAW_SAMPLES", 10)
     with pytest.raises(HistoryLimit, match="wider step"):
         store.history(POINT, START_MS, START_MS + 60_000).result()
     assert store.history(POINT, START_MS, START_MS + 60_000, 60).result().good.sum() == 12

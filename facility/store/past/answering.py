@@ -1,0 +1,241 @@
+"""Answering a question about the past: from where, and how it is put together."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Final
+
+import numpy as np
+import sqlalchemy as sa
+
+from facility.points import Grade, IntArray, PointId
+from facility.store.errors import HistoryLimit
+from facility.store.past import places as placing
+from facility.store.past import quarters, raw
+from facility.store.past import question as asking
+from facility.store.past.places import Place
+from facility.store.past.question import Answer, Question, Resolution
+from facility.store.records import Series
+from facility.store.rollups import QUARTER_MS, CounterRule, PointRules
+from facility.store.rollups.counters import is_counter
+from facility.store.rollups.pieces import Pieces, combine, from_samples, joined
+from facility.store.rows.rollups import days_done
+from facility.store.rows.tables import rollup_15m
+
+_DAY_MS: Final = 86_400_000
+
+
+def answer(engine: sa.Engine, question: Question, rules: PointRules) -> Answer:
+    """What the store knows, each series with the resolution that it is answered at.
+
+    Where a step of whole quarters or days is asked for, roll-ups answer; else raw samples do,
+    unless they are gone for a part of the range: then quarters answer, with a wider step.
+
+    Raises:
+        HistoryLimit: nothing, nonsense, or more than is given.
+    """
+    q = asking.check(question)
+    with engine.begin() as connection:
+        numbers = placing.numbers(connection, q.points)
+        where = placing.places(connection, numbers)
+        gone = _gone(connection, q, numbers, where)
+    if not gone or len(gone) == len(q.points):
+        part = asking.coarser(q) if gone else q
+        return _answer(engine, part, numbers, where, rules, coarse=bool(gone))
+    here = tuple(p for p in q.points if p not in gone)
+    there = tuple(p for p in q.points if p in gone)
+    fine = _answer(engine, q.of(here), numbers, where, rules, coarse=False)
+    wide = asking.coarser(q.of(there))
+    if fine.next_ms is not None:
+        wide = replace(wide, to_ms=fine.next_ms)
+    coarse = _answer(engine, replace(wide, most=None), numbers, where, rules, coarse=True)
+    found = {s.point: s for s in (*fine.series, *coarse.series)}
+    return Answer(tuple(found[p] for p in q.points), fine.next_ms)
+
+
+def _gone(
+    connection: sa.Connection,
+    question: Question,
+    numbers: Mapping[PointId, int],
+    where: Mapping[PointId, list[Place]],
+) -> frozenset[PointId]:
+    """Points for which raw samples should answer, but are gone for a part of the range."""
+    if question.resolution is not None or asking.is_quarters(question):
+        return frozenset()
+    first: dict[int, int | None] = {}
+    found = set()
+    for name, number in numbers.items():
+        oldest = question.to_ms
+        for place in where[name]:
+            if place.layout not in first:
+                first[place.layout] = raw.next_of(connection, place.layout, question.from_ms)
+            oldest = min(oldest, first[place.layout] or oldest)
+        begin_ms = question.from_ms - question.from_ms % QUARTER_MS
+        end_ms = oldest - oldest % QUARTER_MS
+        t = rollup_15m.c
+        asked = sa.select(t.start_ms).where(
+            t.point_id == number, t.start_ms >= begin_ms, t.start_ms < end_ms
+        )
+        if end_ms > begin_ms and connection.execute(asked.limit(1)).one_or_none() is not None:
+            found.add(name)
+    return frozenset(found)
+
+
+def _answer(
+    engine: sa.Engine,
+    question: Question,
+    numbers: Mapping[PointId, int],
+    where: Mapping[PointId, list[Place]],
+    rules: PointRules,
+    *,
+    coarse: bool,
+) -> Answer:
+    mine = {p: numbers[p] for p in question.points if p in numbers}
+    at = {p: where[p] for p in mine}
+    if not question.days and question.step_s is None:
+        return _raw(engine, question, at)
+    edges, next_ms = asking.edges_of(question, rules.site)
+    begin_ms, end_ms = int(edges[0]), int(edges[-1])
+    if question.resolution != "raw" and (coarse or asking.is_quarters(question)):
+        pieces = _rolled_up(engine, question, mine, at, edges, rules)
+        resolution: Resolution = "1d" if question.days else "15m"
+    else:
+        pieces = _summed(engine, question, at, edges, rules.counter)
+        resolution = "raw"
+        begin_ms, end_ms = max(begin_ms, question.from_ms), min(end_ms, question.to_ms)
+    step_s = asking.DAY_S if question.days else question.step_s
+    series = tuple(
+        _series(
+            p,
+            combine(pieces.get(p, quarters.nothing()), edges),
+            resolution,
+            step_s,
+            begin_ms,
+            end_ms,
+        )
+        for p in question.points
+    )
+    return Answer(series, next_ms)
+
+
+def _rolled_up(
+    engine: sa.Engine,
+    question: Question,
+    numbers: Mapping[PointId, int],
+    where: Mapping[PointId, list[Place]],
+    edges: IntArray,
+    rules: PointRules,
+) -> dict[PointId, Pieces]:
+    begin_ms, end_ms = int(edges[0]), int(edges[-1])
+    whole: dict[PointId, Pieces] = {}
+    if question.days and question.resolution != "15m":
+        with engine.begin() as connection:
+            done_ms = days_done(connection)
+        held = edges[np.flatnonzero(edges <= done_ms)]
+        if len(held) > 1:
+            whole = quarters.read(
+                engine, "rollup_1d", numbers, begin_ms, int(held[-1]), _DAY_MS, question.wanted
+            )
+            whole = {
+                name: days.where(np.isin(days.starts_ms, held)) for name, days in whole.items()
+            }
+            begin_ms = int(held[-1])
+    if begin_ms >= end_ms:
+        return whole
+    rest = quarters.read_quarters(
+        engine, numbers, where, begin_ms, end_ms, question.wanted, rules.counter
+    )
+    return {name: joined([whole.get(name, quarters.nothing()), rest[name]]) for name in rest}
+
+
+def _summed(
+    engine: sa.Engine,
+    question: Question,
+    where: dict[PointId, list[Place]],
+    edges: IntArray,
+    rule_of: Callable[[PointId], CounterRule],
+) -> dict[PointId, Pieces]:
+    """Buckets of raw samples, of those inside the range asked for."""
+    begin_ms = max(int(edges[0]), question.from_ms)
+    end_ms = min(int(edges[-1]), question.to_ms)
+    limit = asking.MAX_SAMPLES_READ
+    samples, more_ms = raw.read(engine, where, begin_ms, end_ms, limit)
+    if more_ms is not None:
+        raise HistoryLimit(
+            f"more than {limit} samples in this range: narrow it, or ask with a wider step"
+        )
+    found = {}
+    for name, got in samples.items():
+        counts = "delta" in question.wanted and is_counter(name.kind)
+        found[name] = from_samples(*got, edges, rule_of(name) if counts else None)
+    return found
+
+
+def _raw(engine: sa.Engine, question: Question, where: dict[PointId, list[Place]]) -> Answer:
+    limit = question.most or asking.MAX_RAW_SAMPLES
+    samples, next_ms = raw.read(engine, where, question.from_ms, question.to_ms, limit)
+    if next_ms is not None and question.most is None:
+        raise HistoryLimit(
+            f"more than {limit} samples in this range: narrow it, or ask with a wider step"
+        )
+    none = raw.Samples(np.zeros(0, np.int64), np.zeros(0), np.zeros(0, np.uint8))
+    end_ms = next_ms or question.to_ms
+    return Answer(
+        tuple(
+            _raw_series(p, samples.get(p, none), question.from_ms, end_ms) for p in question.points
+        ),
+        next_ms,
+    )
+
+
+def _raw_series(point: PointId, samples: raw.Samples, from_ms: int, to_ms: int) -> Series:
+    grade = samples.quality & 0b11
+    shown = np.where(grade == int(Grade.BAD), np.nan, samples.values)
+    n = len(shown)
+    return Series(
+        point,
+        from_ms,
+        to_ms,
+        None,
+        samples.times_ms,
+        mean=shown,
+        minimum=shown,
+        maximum=shown,
+        count=np.ones(n, dtype=np.int64),
+        good=(grade == int(Grade.GOOD)).astype(np.int64),
+        suspect=(grade == int(Grade.SUSPECT)).astype(np.int64),
+        quality=samples.quality,
+        total=shown,
+        first=shown,
+        last=shown,
+        delta=np.full(n, np.nan),
+    )
+
+
+def _series(
+    point: PointId,
+    pieces: Pieces,
+    resolution: Resolution,
+    step_s: float | None,
+    from_ms: int,
+    to_ms: int,
+) -> Series:
+    return Series(
+        point,
+        from_ms,
+        to_ms,
+        step_s,
+        pieces.starts_ms,
+        mean=quarters.mean_of(pieces),
+        minimum=pieces.minimum,
+        maximum=pieces.maximum,
+        count=pieces.count,
+        good=pieces.good,
+        suspect=pieces.suspect,
+        resolution=resolution,
+        total=pieces.total,
+        first=pieces.first,
+        last=pieces.last,
+        delta=pieces.delta,
+    )
