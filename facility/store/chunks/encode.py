@@ -22,7 +22,7 @@ from facility.store.chunks.columns import Columns
 from facility.store.chunks.summary import Summary
 
 FORM: Final = 1
-FIXED: Final = struct.Struct("<BHIIIII")
+FIXED: Final = struct.Struct("<BIIIIII")
 CRC: Final = struct.Struct("<I")
 #: Bytes of the index for each point.
 INDEX_WIDTH: Final = 1 + 4 + 4

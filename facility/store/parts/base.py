@@ -28,7 +28,9 @@ class Part:
     _clock: Clock
     _committer: Committer
     _writer: Writer
+    _engine: sa.Engine
     _readers: Readers
+    _background: Readers
     _inline: bool
 
     def _write(
@@ -40,6 +42,10 @@ class Part:
         job = Job(urgency, run, spill)
         self._writer.submit(job)
         return job.future
+
+    def _later(self, run: Callable[[sa.Connection], T]) -> Future[T]:
+        """Write when nothing else waits."""
+        return self._write(run, Urgency.BACKGROUND)
 
     def _ask(self, question: Callable[[sa.Connection], T]) -> Future[T]:
         if self._inline:

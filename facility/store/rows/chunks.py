@@ -143,6 +143,19 @@ def heads(
         yield hour_ms, Head(head)
 
 
+def next_hour(connection: sa.Connection, layout_id: int, from_ms: int) -> int | None:
+    """Where a layout's past goes on at or after a moment (ms, not before it); None: nowhere."""
+    raw_ms = oldest_raw(connection, layout_id, from_ms)
+    chunk_ms = connection.execute(
+        sa.select(chunk.c.hour_ms)
+        .where(chunk.c.layout_id == layout_id, chunk.c.hour_ms >= hour_of(from_ms))
+        .order_by(chunk.c.hour_ms)
+        .limit(1)
+    ).scalar_one_or_none()
+    found = [max(ms, from_ms) for ms in (raw_ms, chunk_ms) if ms is not None]
+    return min(found, default=None)
+
+
 def newest(connection: sa.Connection, layout_id: int, points: int) -> Columns:
     """The newest scan of a layout, or none."""
     raw_ms = connection.execute(

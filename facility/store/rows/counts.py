@@ -11,6 +11,7 @@ from facility.store.rows.tables import (
     ack,
     alarm,
     alarm_change,
+    chunk,
     cycle,
     decision,
     delivery,
@@ -45,6 +46,10 @@ def read(connection: sa.Connection) -> Counts:
             sa.select(scan.c.layout_id, sa.func.count()).group_by(scan.c.layout_id)
         )
     }
+    for number, n in connection.execute(
+        sa.select(chunk.c.layout_id, sa.func.sum(chunk.c.scans)).group_by(chunk.c.layout_id)
+    ):
+        scans[int(number)] = scans.get(int(number), 0) + int(n)
     commands = _grouped(connection, ack.c.outcome)
     commands["pending"] = total(
         sa.select(sa.func.count()).select_from(intent).where(sa.text("acked = 0"))

@@ -19,10 +19,15 @@ from facility.store.records import DroppedRecord
 
 
 class Urgency(IntEnum):
-    """Which jobs go first; scans come after all of them."""
+    """Which jobs go first; scans come after those of people and control.
+
+    BACKGROUND jobs (compaction, retention) come when nothing else waits, each in a transaction
+    of its own, so that nobody waits for more than one of them.
+    """
 
     JOURNAL = 0
     ALARMS = 1
+    BACKGROUND = 2
 
 
 @dataclass
@@ -86,11 +91,21 @@ class Inbox:
         return True
 
     def take_jobs(self, limit: int = 256) -> list[Job]:
-        """The most urgent jobs, in order."""
+        """The most urgent jobs, in order; one in the background only where there are no others."""
         taken: list[Job] = []
-        for queue in self._jobs:
+        *urgent, background = self._jobs
+        for queue in urgent:
             while queue and len(taken) < limit:
                 taken.append(queue.popleft())
+        if background and not taken:
+            taken.append(background.popleft())
+        return taken
+
+    def take_every_job(self) -> list[Job]:
+        """All jobs, for a writer that ends."""
+        taken = [job for queue in self._jobs for job in queue]
+        for queue in self._jobs:
+            queue.clear()
         return taken
 
     def take_scans(self, max_samples: int = 100_000) -> list[tuple[float, Scan]]:

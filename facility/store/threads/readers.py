@@ -13,17 +13,24 @@ from facility.store.errors import StoreUnavailable
 from facility.store.migrate import unreachable
 
 T = TypeVar("T")
-_THREADS: Final = 2
 _MOST_WAITING: Final = 64
 
 
 class Readers:
-    """Runs questions on query-only connections."""
+    """Runs questions on query-only connections.
 
-    def __init__(self, engine: sa.Engine, *, inline: bool) -> None:
+    Args:
+        inline: no threads.
+        threads: how many questions are answered at a time.
+        name: of the threads.
+    """
+
+    def __init__(
+        self, engine: sa.Engine, *, inline: bool, threads: int = 2, name: str = "store-reader"
+    ) -> None:
         self._engine = engine
         self._room = threading.BoundedSemaphore(_MOST_WAITING)
-        self._pool = None if inline else ThreadPoolExecutor(_THREADS, "store-reader")
+        self._pool = None if inline else ThreadPoolExecutor(threads, name)
 
     def ask(self, question: Callable[[sa.Connection], T]) -> Future[T]:
         """One question in one transaction of its own."""

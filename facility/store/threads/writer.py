@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import threading
 from concurrent.futures import Future
 from typing import Final
@@ -109,7 +108,7 @@ class Writer:
             # A bug of ours. Whoever waits must hear of it; nobody may go on believing.
             with self._wake:
                 self._closing = True
-                waiting = [*self._running, *self._inbox.take_jobs(sys.maxsize)]
+                waiting = [*self._running, *self._inbox.take_every_job()]
                 orphans = [*(job.future for job in waiting), *self._flushes]
             for future in orphans:
                 if not future.done():
