@@ -20,6 +20,11 @@ db = typer.Typer(help="The database: schema, backup, restore, API keys.", no_arg
 key = typer.Typer(help="API keys.", no_args_is_help=True)
 db.add_typer(key, name="key")
 app.add_typer(db, name="db")
+import_ = typer.Typer(
+    help="Bring a hall in from other systems: shows what would change, --write does it.",
+    no_args_is_help=True,
+)
+app.add_typer(import_, name="import")
 
 Json = Annotated[bool, typer.Option("--json", help="One JSON document on standard output.")]
 Config = Annotated[str, typer.Option("--config", metavar="FILE", help="The facility file.")]
@@ -121,11 +126,13 @@ def agent(
 
 
 @app.command()
-def check(file: str, json: Json = False) -> None:
-    """Check a facility file: shape, then meaning; every fault at once."""
+def check(
+    files: Annotated[list[str], typer.Argument(metavar="FILE...")], json: Json = False
+) -> None:
+    """Check facility files: shape, then meaning; halls that share elements together."""
     from api.commands.check import run
 
-    raise typer.Exit(run(file, json=json))
+    raise typer.Exit(run(files, json=json))
 
 
 @app.command()
@@ -199,6 +206,52 @@ def bench(name: str, json: Json = False) -> None:
     from api.commands.bench import run
 
     raise typer.Exit(run(name, json=json))
+
+
+Write = Annotated[bool, typer.Option("--write", help="Write the file, not only the diff.")]
+Prune = Annotated[bool, typer.Option("--prune", help="Take out what the source no longer has.")]
+SiteName = Annotated[str | None, typer.Option("--name", help="Of the site, for a new file.")]
+Timezone = Annotated[str | None, typer.Option(help="Of the site, for a new file: Europe/Berlin.")]
+
+
+@import_.command("csv")
+def import_csv(
+    folder: str,
+    file: str,
+    name: SiteName = None,
+    timezone: Timezone = None,
+    write: Write = False,
+    prune: Prune = False,
+    json: Json = False,
+) -> None:
+    """Import elements.csv, racks.csv and other tables of a folder into a facility file."""
+    from api.commands.importing import Target, csv
+
+    raise typer.Exit(csv(folder, Target(file, name, timezone, write, prune), json=json))
+
+
+@import_.command("netbox")
+def import_netbox(
+    url: str,
+    file: str,
+    site: Annotated[str, typer.Option(help="Slug of the site in NetBox.")],
+    rules: Annotated[
+        str | None, typer.Option(metavar="FILE", help="What NetBox does not say; see the docs.")
+    ] = None,
+    token_env: Annotated[
+        str, typer.Option(metavar="NAME", help="Environment variable that holds the token.")
+    ] = "NETBOX_TOKEN",
+    name: SiteName = None,
+    timezone: Timezone = None,
+    write: Write = False,
+    prune: Prune = False,
+    json: Json = False,
+) -> None:
+    """Import racks, panels, feeds and ports of a NetBox 4.x site into a facility file."""
+    from api.commands.importing import Target, netbox
+
+    target = Target(file, name, timezone, write, prune)
+    raise typer.Exit(netbox(url, site, rules, token_env, target, json=json))
 
 
 Url = Annotated[str, typer.Option("--url", help="SQLAlchemy URL of the database.")]
