@@ -28,6 +28,7 @@ from facility.store.parts.maintenance import Works
 from facility.store.parts.people import People
 from facility.store.parts.replay import replay_of
 from facility.store.parts.samples import Samples
+from facility.store.parts.tidying import Tidying
 from facility.store.records import Counts, StoreStats
 from facility.store.rollups import PointRules, default_rules
 from facility.store.rows import counts as count_rows
@@ -118,7 +119,7 @@ def _prepare(engine: sa.Engine, clock: Clock) -> None:
         raise migrate.unreachable(error) from error
 
 
-class Store(Samples, JournalPart, Alarms, People, Works):
+class Store(Samples, Tidying, JournalPart, Alarms, People, Works):
     """One hall's memory; see the module and `facility.store.parts`."""
 
     def __init__(
@@ -145,6 +146,7 @@ class Store(Samples, JournalPart, Alarms, People, Works):
         self._committer = Committer(engine, clock, spill, replay_of(hall))
         self._writer = Writer(self._committer, inbox, clock, inline=inline)
         self._readers = Readers(reader, inline=inline)
+        self._background = Readers(reader, inline=inline, threads=1, name="store-background")
 
     def set_meta(self, key: str, value: str) -> Future[None]:
         """Set a fact about the site, e.g. `config_sha256`."""
@@ -180,6 +182,7 @@ class Store(Samples, JournalPart, Alarms, People, Works):
     def close(self) -> None:
         """Write what waits, stop the threads, let go of the file. May take a transaction's time."""
         self._writer.close()
+        self._background.close()
         self._readers.close()
         self._engine.dispose()
         if self._lock is not None:
