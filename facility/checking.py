@@ -306,6 +306,7 @@ def _control(facility: Facility) -> Iterator[Fault]:
 def _secrets(facility: Facility) -> Iterator[Fault]:
     sources: Iterable[tuple[tuple[str | int, ...], object]] = (
         *((("auth", n, "secret"), a.secret) for n, a in facility.auth.items()),
+        *((at, key) for at, key in ((("statements", "key"), facility.statements.key),) if key),
         *(
             (("alerts", "webhooks", n, "secret"), w.secret)
             for n, w in facility.alerts.webhooks.items()

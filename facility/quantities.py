@@ -26,6 +26,7 @@ MOST: Final[Mapping[str, float]] = {
     "thermal_resistance": 1e3,
     "token_rate": 1e9,
     "data": 1e14,
+    "mass": 1e6,
 }
 
 
@@ -76,6 +77,7 @@ RampWMin = Annotated[float, _quantity("power_ramp", positive=True)]
 ResistanceKW = Annotated[float, _quantity("thermal_resistance", positive=True)]
 PerKelvin = Annotated[float, _quantity("per_kelvin", at_least_zero=True), Field(le=0.02)]
 TokenRate = Annotated[float, _quantity("token_rate", at_least_zero=True)]
+MassKg = Annotated[float, _quantity("mass", at_least_zero=True)]
 #: room on a disk; below this not even one segment of a spool has room
 DiskBytes = Annotated[float, _quantity("data", least="8 MB")]
 
@@ -99,6 +101,34 @@ def rating_text(text: object) -> str:
             raise ValueError(f"{text!r} is more than any site has")
         return text
     raise ValueError(f"{text!r} is neither watts (450 kW) nor volt-amperes (500 kVA)")
+
+
+def share_text(text: object) -> str:
+    """A share of an element's limit: "40 %" of it, or watts; kept as text.
+
+    Raises:
+        ValueError: it is neither, or none at all.
+    """
+    share, watts = share_of(text)
+    if share is None and watts is None:
+        raise ValueError(f"{text!r} is no share; write 40 % or 200 kW")
+    value = share if share is not None else watts
+    if value is None or value <= 0.0:
+        raise ValueError(f"{text!r} must be above zero")
+    if share is not None and share > 1.0:
+        raise ValueError(f"{text!r} is more than all of it")
+    return str(text)
+
+
+def share_of(text: object) -> tuple[float | None, float | None]:
+    """A share as (part of the limit, W): one of them, or neither."""
+    for at, quantity in enumerate(("ratio", "power")):
+        try:
+            value = plausible(text, quantity)
+        except ValueError:
+            continue
+        return (value, None) if at == 0 else (None, value)
+    return None, None
 
 
 def resecure_of(text: object) -> object:

@@ -48,6 +48,7 @@ UNITS: Final[dict[str, dict[str, tuple[float, float]]]] = {
     "thermal_resistance": {"K/W": (1.0, 0.0)},
     "per_kelvin": {"%/K": (0.01, 0.0), "1/K": (1.0, 0.0)},
     "token_rate": {"tok/s": (1.0, 0.0)},
+    "mass": {"kg": (1.0, 0.0), "t": (1e3, 0.0), "lb": (0.45359237, 0.0)},
     "data": {"kB": (1e3, 0.0), "MB": (1e6, 0.0), "GB": (1e9, 0.0), "TB": (1e12, 0.0)}
     | {"KiB": (2.0**10, 0.0), "MiB": (2.0**20, 0.0), "GiB": (2.0**30, 0.0)},
 }

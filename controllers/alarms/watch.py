@@ -175,8 +175,9 @@ def power_conditions(
         )
     measured = snapshot.good(site.element_meter)
     above_limit: list[tuple[str, float]] = []
-    for i in np.flatnonzero(measured > site.topology.limit_w * 1.005):
-        name, limit = site.topology.elements[int(i)], float(site.topology.limit_w[i])
+    whole_w = site.topology.metered_limit_w
+    for i in np.flatnonzero(measured > whole_w * 1.005):
+        name, limit = site.topology.elements[int(i)], float(whole_w[i])
         over = float(measured[i]) - limit
         above_limit.append((name, over))
         text = f"{name} carries {lacking(over)} more than its limit of {kilowatts(limit)}."

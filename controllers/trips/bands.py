@@ -144,7 +144,9 @@ def _bands(key: _BySite) -> Bands:
     return Bands(
         elements=names,
         rows=at,
-        rating_w=topology.rating_w[at],
+        # The meter of an element that other halls use as well reads their load too.
+        rating_w=topology.rating_w[at]
+        / np.where(site.element_meter[at] >= 0, topology.share[at], 1.0),
         continuous=topology.limit_w[at] / topology.rating_w[at],
         ratio=ratio,
         seconds=seconds,

@@ -45,6 +45,8 @@ class Topology:
         rating_w, limit_w: float64[E], W; inf when unrated. `limit_w` is what may flow for hours.
         phase_limit_w: float64[E], W per phase of a three-phase amp rating, else inf.
         power_factor: float64[E]; NaN where all ratings are in W.
+        share: float64[E]; part of an element that is this hall's. The W above are of that part;
+            a meter reads the whole.
         racks, loads: racks in file order; loads = racks, then everything else.
         feeds: (load, feed name) of each column.
         feed_load: int64[F]; load index of each column.
@@ -64,6 +66,7 @@ class Topology:
     limit_w: FloatArray = field(repr=False)
     phase_limit_w: FloatArray = field(repr=False)
     power_factor: FloatArray = field(repr=False)
+    share: FloatArray = field(repr=False)
     racks: tuple[str, ...]
     loads: tuple[str, ...]
     feeds: tuple[tuple[str, str], ...]
@@ -109,6 +112,7 @@ class Topology:
             limit_w=np.array([x.limit_w for x in limits], dtype=np.float64),
             phase_limit_w=np.array([x.phase_limit_w for x in limits], dtype=np.float64),
             power_factor=np.array(factors, dtype=np.float64),
+            share=np.array([x.share for x in limits], dtype=np.float64),
             racks=tuple(power.racks),
             loads=tuple(all_loads),
             feeds=feeds,
@@ -144,6 +148,11 @@ class Topology:
         """The same plant with its switches where they are measured to be."""
         wanted = {**self.sources, **sources}
         return self if wanted == self.sources else Topology.of(self.power, wanted)
+
+    @cached_property
+    def metered_limit_w(self) -> FloatArray:
+        """float64[E]: limit of the whole element, other halls' part included: what a meter sees."""
+        return self.limit_w / self.share
 
     @cached_property
     def idle(self) -> frozenset[int]:

@@ -67,8 +67,43 @@ def topology_problems(power: config.Power) -> list[Fault]:
             )
     for name, rack in power.racks.items():
         faults.extend(_load_faults(f"power.racks.{name}", rack, nodes))
+        faults.extend(_space_faults(f"power.racks.{name}.space", rack.space))
     for name, load in power.loads.items():
         faults.extend(_load_faults(f"power.loads.{name}", load, nodes))
+    faults.extend(_row_faults(power))
+    return faults
+
+
+def _space_faults(path: str, space: config.Space | None) -> list[Fault]:
+    """More used than there is."""
+    if space is None:
+        return []
+    pairs = (
+        ("units_used", space.units_used, space.units),
+        ("weight", space.weight, space.weight_limit),
+        ("ports_used", space.ports_used, space.ports),
+    )
+    return [
+        (f"{path}.{key}", f"{used:g} is more than the {there:g} that there are", None)
+        for key, used, there in pairs
+        if used is not None and there is not None and used > there
+    ]
+
+
+def _row_faults(power: config.Power) -> list[Fault]:
+    faults: list[Fault] = []
+    stands: dict[str, str] = {}
+    for name, row in power.rows.items():
+        for i, rack in enumerate(row.racks):
+            where = f"power.rows.{name}.racks.{i}"
+            if rack not in power.racks:
+                faults.append((where, f"no rack {rack!r}", suggestion(rack, power.racks)))
+            elif rack in stands:
+                faults.append((where, f"{rack!r} stands in {stands[rack]} already", None))
+            stands.setdefault(rack, name)
+        if row.positions is not None and len(row.racks) > row.positions:
+            problem = f"{len(row.racks)} racks stand in {row.positions} positions"
+            faults.append((f"power.rows.{name}.positions", problem, None))
     return faults
 
 

@@ -7,10 +7,11 @@ The continuous share of amp ratings is NEC 210.20(A) and 215.3 (80 % unless list
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from facility import config
+from facility.quantities import share_of
 from facility.units import QuantityError, parse_quantity
 
 #: Kinds whose amp rating counts at 80 % unless the file says otherwise.
@@ -27,12 +28,14 @@ class Limit:
         phase_limit_w: W that one phase of a three-phase amp rating may carry (a third of that
             rating's limit); inf where there is no such rating.
         power_factor: the factor that turned VA into W, None where all ratings are in W.
+        share: part of the element that is this hall's; the W above are of that part.
     """
 
     rating_w: float
     limit_w: float
     phase_limit_w: float
     power_factor: float | None
+    share: float = 1.0
 
 
 def amps_va(rating: config.CurrentRating) -> float:
@@ -105,4 +108,27 @@ def limit_of(element: config.Element) -> Limit:
         watts = needs * element.module_rating
         share = element.continuous if element.continuous is not None else 1.0
         rating_w, limit_w = min(rating_w, watts), min(limit_w, watts * share)
-    return Limit(rating_w, limit_w, phase_w, element.power_factor if apparent_seen else None)
+    factor = element.power_factor if apparent_seen else None
+    return _shared(Limit(rating_w, limit_w, phase_w, factor), element.share)
+
+
+def _shared(whole: Limit, text: str | None) -> Limit:
+    """This hall's part of an element that other halls use too.
+
+    Watts are a part of what may flow for hours; of an unrated element they are the only limit.
+    """
+    if text is None:
+        return whole
+    part, watts = share_of(text)
+    if part is None and watts is not None:
+        if not math.isfinite(whole.limit_w):
+            return replace(whole, rating_w=watts, limit_w=watts)
+        part = min(watts / whole.limit_w, 1.0)
+    share = 1.0 if part is None else part
+    return Limit(
+        whole.rating_w * share,
+        whole.limit_w * share,
+        whole.phase_limit_w * share,
+        whole.power_factor,
+        share,
+    )
