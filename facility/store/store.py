@@ -23,6 +23,7 @@ from facility.store.engine import (
 )
 from facility.store.errors import SchemaMismatch, StoreError
 from facility.store.parts.alarms import Alarms
+from facility.store.parts.drills import Drills
 from facility.store.parts.journal import JournalPart
 from facility.store.parts.maintenance import Works
 from facility.store.parts.people import People
@@ -119,7 +120,7 @@ def _prepare(engine: sa.Engine, clock: Clock) -> None:
         raise migrate.unreachable(error) from error
 
 
-class Store(Samples, Tidying, JournalPart, Alarms, People, Works):
+class Store(Samples, Tidying, JournalPart, Alarms, People, Works, Drills):
     """One hall's memory; see the module and `facility.store.parts`."""
 
     def __init__(

@@ -302,6 +302,19 @@ maintenance = sa.Table(
     _text("ended_by", nullable=True),
 )
 
+drill = sa.Table(
+    "drill",
+    metadata,
+    _text("id", primary_key=True),
+    _text("element"),
+    _text("by_whom"),
+    _text("reason"),
+    sa.Column("started_ms", sa.BigInteger, nullable=False, index=True),
+    _ms("ended_ms", nullable=True),
+    _text("state"),
+    _text("report"),  # JSON
+)
+
 mode = sa.Table(
     "mode",
     metadata,
