@@ -29,6 +29,7 @@ from controllers.guard import check
 from controllers.headroom import study
 from controllers.loads import RackLoads, rack_loads
 from controllers.maintenance import frozen_nodes, leave_caps, let_be, told
+from controllers.reconcile import reconcile, wiring_conditions, wiring_facts
 from controllers.trips import trip_clocks, trip_facts
 from facility.commands import (
     Decision,
@@ -91,6 +92,7 @@ def decide(
         doubt=bool(plant.losses.suspected),
         away_s=inputs.away_s,
     )
+    residuals, reconcile_memory = reconcile(site, plant.topology, snapshot, memory.reconcile)
     leases = in_force(inputs.overrides, inputs.now_ms)
     outcomes, loop_memories = cool(site, memory, inputs, force, loads, leases)
     merged = merge(site, outcomes)
@@ -163,7 +165,8 @@ def decide(
     efficiency, efficiency_memory = account(site, snapshot, loads.meter_w, memory.efficiency)
     events, alarm_memory = alarms.step(
         memory.alarms,
-        conditions(site, memory, inputs, plant, loads, headroom, force, outcomes, wanted, trips),
+        conditions(site, memory, inputs, plant, loads, headroom, force, outcomes, wanted, trips)
+        + wiring_conditions(residuals),
         {**things_dead(site, plant.losses), **hangs_below_now(site, inputs)},
         now_s=now_s,
         now_ms=inputs.now_ms,
@@ -183,6 +186,7 @@ def decide(
         alarms=alarm_memory,
         efficiency=efficiency_memory,
         trips=trip_memory,
+        reconcile=reconcile_memory,
         plan=inputs.plan if inputs.plan is not None else memory.plan,
         asked_s=asked_s,
         asked=asked,
@@ -212,6 +216,7 @@ def decide(
         withheld=withheld,
     )
     facts["trips"] = trip_facts(site, trips)
+    facts["wiring"] = wiring_facts(residuals)
     facts["maintenance"] = told(inputs.maintenance, inputs.now_ms, headroom.ok)
     decision = Decision(
         cycle=inputs.cycle,

@@ -16,6 +16,7 @@ from controllers.efficiency import EfficiencyMemory
 from controllers.gpu_caps import CapMemory
 from controllers.loads import LoadsMemory
 from controllers.losses import LossMemory
+from controllers.reconcile import ReconcileMemory
 from controllers.trips import TripMemory
 from facility.commands import Ack, Mode, Override
 from facility.exact import decode, encode, shape
@@ -165,6 +166,7 @@ class Memory:
     alarms: AlarmMemory
     efficiency: EfficiencyMemory
     trips: TripMemory = field(default_factory=TripMemory)
+    reconcile: ReconcileMemory = field(default_factory=ReconcileMemory)
     plan: FinishedPlan | None = None
     asked_s: float | None = None
     asked: str = ""
