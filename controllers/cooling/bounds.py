@@ -67,10 +67,14 @@ class LoopBounds:
     loss_spent: bool = False
 
 
+#: Less than this share of the design flow is reckoned with as this much.
+LEAST_FLOW = 1e-3
+
+
 def resistance(loop: Loop, flow_lpm: float) -> float:
     """K/W of one GPU at the loop's flow; part of it falls with flow."""
     share, exponent = loop.gpu_flow_share, loop.gpu_flow_exponent
-    ratio = loop.design_flow / max(flow_lpm, 1e-3 * loop.design_flow)
+    ratio = loop.design_flow / max(flow_lpm, LEAST_FLOW * loop.design_flow)
     return float(loop.gpu_resistance * ((1.0 - share) + share * ratio**exponent))
 
 
@@ -260,7 +264,9 @@ def observe(
     held = np.where(np.isnan(recent), memory.held_u, recent)
     least_u = _worst_of_type(recent, types, mask, held)
     heat_kw = float((rack_w[loop.racks] * loop.shares).sum()) / 1e3
-    return_c = config.return_max - heat_kw / (KW_PER_LPM_K * left)
+    # A meter that reads exactly no flow must not end the controller that has to act on it.
+    still = LEAST_FLOW * config.design_flow
+    return_c = config.return_max - heat_kw / (KW_PER_LPM_K * max(left, still))
     high, high_because = None, "no GPU has shown its margin yet"
     if mask.any() and not np.isnan(least_u).all():
         ranked: Mapping[str, float] = {

@@ -14,6 +14,18 @@ from facility.points import Flaw
 from tests.controllers.toy import Toy, site_of, small_hall
 
 
+def test_a_flow_of_exactly_nothing_ended_the_controller_instead_of_lowering_caps() -> None:
+    rig = Rig()
+    for _ in range(5):
+        rig.step()
+    rig.toy.flow_share = 0.0
+    for _ in range(4):
+        out = rig.step()
+    assert out.to_min.all()
+    assert out.bounds.high_c is not None
+    assert np.isfinite(out.bounds.high_c)
+
+
 class Rig:
     """One loop run second by second; whatever it asks for inside its room is written."""
 
