@@ -289,6 +289,18 @@ def db_restore(file: str, url: Url) -> None:
     raise typer.Exit(restore(url, file))
 
 
+@db.command("grafana-role")
+def db_grafana_role(
+    role: str,
+    url: Url,
+    sql: Annotated[bool, typer.Option("--sql", help="Only print the statements.")] = False,
+) -> None:
+    """Make a PostgreSQL role that may read the views and nothing else."""
+    from api.commands.db import reader
+
+    raise typer.Exit(reader(url, role, only_print=sql))
+
+
 @key.command("add")
 def key_add(
     name: str,

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import typer
 
-from facility.store import StoreError, integrity, migrate
+from facility.store import StoreError, engine, integrity, migrate, views
 from facility.store import backup as copies
 
 
@@ -29,6 +29,21 @@ def backup(url: str, file: str) -> int:
 def restore(url: str, file: str) -> int:
     """Bring a copy into a new database; it comes up in observe."""
     return _say(lambda: _listed(copies.restore(url, Path(file)), "restored, in observe"))
+
+
+def reader(url: str, role: str, *, only_print: bool) -> int:
+    """Make a role of PostgreSQL that may read the views and nothing else."""
+    if only_print:
+        database = str(engine.parse_url(url).database)
+        return _say(
+            lambda: (
+                [f"CREATE ROLE {role} LOGIN PASSWORD '…';"]
+                + [f"{line};" for line in views.grant_statements(role, database)]
+            )
+        )
+    return _say(
+        lambda: [f"role {role}, password (shown this once): {views.make_reader(url, role)}"]
+    )
 
 
 def _listed(numbers: dict[str, int], last: str) -> list[str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sqlalchemy as sa
 
-from facility.store import migrate
+from facility.store import migrate, views
 from facility.store.engine import reading_engine
 from facility.store.rows import audit
 
@@ -23,7 +23,7 @@ def check(url: str) -> list[str]:
     engine = reading_engine(url)
     try:
         with engine.connect() as connection:
-            return list(audit.faults(connection))
+            return [*views.faults(connection), *audit.faults(connection)]
     except sa.exc.DBAPIError as error:
         raise migrate.unreachable(error) from error
     finally:
