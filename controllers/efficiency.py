@@ -13,6 +13,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from facility.lazily import Lazily
 from facility.points import FloatArray
 from facility.site import SiteModel
 from facility.snapshot import Snapshot
@@ -142,15 +143,19 @@ def _facts(site: SiteModel, memory: EfficiencyMemory, rack_w: FloatArray) -> Map
     made = steps[:, 0].sum(axis=0) if len(steps) else np.full(len(site.racks), np.nan)
     rate = made / span if span > 0.0 else np.full(len(site.racks), np.nan)
     values = memory.values
-    racks: dict[str, Any] = {}
-    for i, rack in enumerate(site.racks):
-        mine = values[~np.isnan(values[:, i]), i] if len(values) else np.zeros(0)
-        racks[rack] = {
-            "tokens_per_s": _number(float(rate[i])),
-            "power_w": _number(float(rack_w[i])),
-            "tokens_per_joule": _number(float(ratio[i])),
-            "sustained_p5": float(np.percentile(mine, 5)) if mine.size else None,
-        }
+
+    def of_racks() -> dict[str, Any]:
+        found: dict[str, Any] = {}
+        for i, rack in enumerate(site.racks):
+            mine = values[~np.isnan(values[:, i]), i] if len(values) else np.zeros(0)
+            found[rack] = {
+                "tokens_per_s": _number(float(rate[i])),
+                "power_w": _number(float(rack_w[i])),
+                "tokens_per_joule": _number(float(ratio[i])),
+                "sustained_p5": float(np.percentile(mine, 5)) if mine.size else None,
+            }
+        return found
+
     hall: dict[str, Any] = {
         "tokens_per_s": _number(float(rate.sum())),
         "power_w": _number(float(rack_w.sum())),
@@ -173,4 +178,5 @@ def _facts(site: SiteModel, memory: EfficiencyMemory, rack_w: FloatArray) -> Map
             twin = {"tokens_per_joule": made_by_twin / joules}
     own = hall["tokens_per_joule"]
     versus = None if twin is None or own is None else own / max(twin["tokens_per_joule"], 1e-12)
-    return {"racks": racks, "hall": hall, "twin": twin, "versus_twin": versus}
+    now = {"racks": None, "hall": hall, "twin": twin, "versus_twin": versus}
+    return Lazily(now, {"racks": of_racks})

@@ -8,6 +8,7 @@ can add until some element on its own paths is at its limit in some case.
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -16,6 +17,7 @@ import numpy as np
 
 from controllers.wording import NAMED, lacking, listed, room_left
 from controllers.wording import kilowatts as kilowatts
+from facility.lazily import Lazily
 from facility.points import FloatArray, IntArray
 from facility.topology import Shares, Topology
 
@@ -77,21 +79,33 @@ class Headroom:
 
     def to_json(self) -> dict[str, Any]:
         """The document of `headroom --json`."""
+        return dict(self.told())
+
+    def told(self) -> Mapping[str, Any]:
+        """The same document, its tables made when somebody looks."""
         t = self.topology
         binding = self.binding
-        return {
-            "ok": self.ok,
-            "cases": len(t.case_names),
-            "elements": [self._element(e) for e in range(len(t.elements))],
-            "racks": [self._rack(i) for i in range(len(t.racks))],
-            "loads": [
-                {"load": t.loads[i], "load_w": float(self.load_w[i]), "down_in": down_in(t, i)}
-                for i in range(len(t.racks), len(t.loads))
-            ],
-            "binding": None
-            if binding is None
-            else {"element": binding[0], "case": binding[1], "headroom_w": binding[2]},
-        }
+        return Lazily(
+            {
+                "ok": self.ok,
+                "cases": len(t.case_names),
+                "elements": (),
+                "racks": (),
+                "loads": (),
+                "binding": None
+                if binding is None
+                else {"element": binding[0], "case": binding[1], "headroom_w": binding[2]},
+            },
+            {
+                "elements": lambda: [self._element(e) for e in range(len(t.elements))],
+                "racks": lambda: [self._rack(i) for i in range(len(t.racks))],
+                "loads": lambda: [self._load(i) for i in range(len(t.racks), len(t.loads))],
+            },
+        )
+
+    def _load(self, i: int) -> dict[str, Any]:
+        t = self.topology
+        return {"load": t.loads[i], "load_w": float(self.load_w[i]), "down_in": down_in(t, i)}
 
     def _element(self, e: int) -> dict[str, Any]:
         t, case = self.topology, int(self.worst_case[e])

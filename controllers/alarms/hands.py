@@ -43,8 +43,8 @@ def hands_of(site: SiteModel, modes: Mapping[str, Mode], used: npt.NDArray[np.bo
         modes: scope -> mode.
         used: bool[R, E], elements that a rack loads in some case.
     """
-    mode = [site.mode_of(point, modes) for point in site.cap_points]
-    acts = np.array([m is Mode.AUTO for m in mode], dtype=np.bool_)
+    activity = site.cap_activity(modes)
+    acts = activity == Mode.AUTO.activity
     with_nodes = np.zeros(len(site.racks), dtype=np.bool_)
     with_nodes[site.node_rack] = True
     acting = np.zeros(len(site.racks), dtype=np.bool_)
@@ -52,7 +52,7 @@ def hands_of(site: SiteModel, modes: Mapping[str, Mode], used: npt.NDArray[np.bo
     names = np.array(site.topology.elements)
     moving = used[acting].any(axis=0)
     if not acts.any():
-        observed = any(m is Mode.OBSERVE for m in mode)
+        observed = bool((activity == Mode.OBSERVE.activity).any())
         who = "Hall in observe" if observed else "Hall released"
         return Hands(False, (), frozenset(names.tolist()), who)
     loose = with_nodes & ~acting

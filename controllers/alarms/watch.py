@@ -73,7 +73,7 @@ def absence_conditions(
         away_s: how long no controller ran before this run, if that is known.
         running_s: for how long this one has run; it tells for SAID_S.
     """
-    meant = np.array([site.mode_of(p, modes) is Mode.AUTO for p in site.cap_points], dtype=np.bool_)
+    meant = site.cap_activity(modes) == Mode.AUTO.activity
     state = snapshot.good(site.node_agent_state)
     alone = int((np.isin(state, AGENT_ALONE) & meant).sum())
     away = away_s if away_s is not None and running_s < SAID_S else 0.0
@@ -224,11 +224,11 @@ def room_conditions(site: SiteModel, snapshot: Snapshot, was: Iterable[str]) -> 
     """
     out: list[Condition] = []
     active, alerts = set(was), site.facility.alerts
-    for rack, sensors in zip(site.racks, site.inlet_temperature, strict=True):
-        values = snapshot.good(sensors)
-        if values.size == 0 or np.isnan(values).all():
-            continue
-        hottest = float(np.nanmax(values))
+    inlet_c = snapshot.good(site.rack_inlets)
+    worst_c = np.fmax.reduce(inlet_c, axis=1, initial=-np.inf)
+    warm = worst_c >= min(alerts.inlet_warning, alerts.inlet_clear)
+    for r in np.flatnonzero(warm).tolist():
+        rack, hottest = site.racks[r], float(worst_c[r])
         key = f"inlet_hot:{rack}"
         if above(hottest, key in active, alerts.inlet_warning, alerts.inlet_clear):
             text = f"{rack}: inlet air {hottest:.1f} °C, limit {alerts.inlet_warning:.1f} °C."

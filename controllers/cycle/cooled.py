@@ -38,8 +38,7 @@ def cool(
 ) -> tuple[tuple[LoopOutcome, ...], tuple[Any, ...]]:
     racks_w = loads.load_w[: len(site.racks)]
     theirs = np.zeros(len(site.racks), dtype=np.bool_)
-    for rack, point in zip(site.node_rack, site.cap_points, strict=True):
-        theirs[rack] |= site.mode_of(point, inputs.modes) is not Mode.AUTO
+    theirs[site.node_rack[site.cap_activity(inputs.modes) != Mode.AUTO.activity]] = True
     found = []
     for i, loop in enumerate(site.loops):
         mode = inputs.modes.get(f"loop:{loop.name}", inputs.modes.get("hall", Mode.OBSERVE))

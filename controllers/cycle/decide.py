@@ -9,7 +9,7 @@ import numpy as np
 
 from controllers import alarms
 from controllers.alarms.watch import things_dead
-from controllers.allocation import feasible, refusal
+from controllers.allocation import refusal
 from controllers.arbiter import arbitrate_all
 from controllers.cooling import remember_setpoint
 from controllers.cycle.cooled import Cooling, cool, merge
@@ -17,16 +17,17 @@ from controllers.cycle.deeds import Teller
 from controllers.cycle.gathering import GATHER_S, conditions, hangs_below_now
 from controllers.cycle.overrides import Admission, cap_overrides, in_force, within_board
 from controllers.cycle.plant import Plant, forget_peaks, paths, present_plant
+from controllers.cycle.question import Question, pose
 from controllers.cycle.rooms import CapRooms, Setpoints
 from controllers.cycle.saying import facts_of
 from controllers.cycle.state import CycleInput, FinishedPlan, Memory, PlanRequest
-from controllers.cycle.wanted import Question, Wanted, by_node, choose, plant_key, pose
+from controllers.cycle.wanted import Wanted, choose, plant_key
 from controllers.cycle.writing import cap_drafts, loop_drafts, orders, present_values
 from controllers.efficiency import account
 from controllers.gpu_caps import CapForce, caps_in_force, move_caps
 from controllers.gpu_caps.force import BoolArray, remember_sent
 from controllers.guard import check
-from controllers.headroom import study
+from controllers.headroom import study_shares
 from controllers.loads import RackLoads, rack_loads
 from controllers.maintenance import frozen_nodes, leave_caps, let_be, told
 from controllers.reconcile import reconcile, wiring_conditions, wiring_facts
@@ -38,6 +39,7 @@ from facility.commands import (
 )
 from facility.points import FloatArray
 from facility.site import SiteModel
+from facility.topology import Shares
 
 __all__ = ["CycleInput", "FinishedPlan", "Memory", "PlanRequest", "decide"]
 
@@ -82,7 +84,8 @@ def decide(
     before = forget_peaks(site, memory.loads, cap_memory.lowered_s, now_s)
     dead_feeds = plant.topology.dead_feeds
     loads = rack_loads(site, snapshot, force.in_force_w, before, dead_feeds)
-    headroom = study(plant.topology, loads.load_w, loads.split)
+    shares = Shares.of(plant.topology, loads.split)
+    headroom = study_shares(shares, loads.load_w)
     trips, trip_memory = trip_clocks(
         site,
         plant.topology,
@@ -98,7 +101,9 @@ def decide(
     merged = merge(site, outcomes)
     cap_leases = cap_overrides(site, leases)
     fixed = _fixed(site, inputs, force, cap_leases)
-    wanted, refused = _want(site, memory, inputs, plant, loads, force, merged, fixed, cap_leases)
+    wanted, refused = _want(
+        site, memory, inputs, plant, loads, shares, force, merged, fixed, cap_leases
+    )
     started_s = now_s if memory.started_s is None else memory.started_s
     frozen = _frozen(inputs, plant)
     if now_s - started_s < GATHER_S and bool(np.isnan(cap_memory.readback_w).any()):
@@ -195,7 +200,7 @@ def decide(
         overrides=tuple(o.id for o in leases),
         last=last,
         started_s=started_s,
-        meter_bounds=tuple(bool(b) for b in _meter_bounds(site, memory, loads)),
+        meter_bounds=_meter_bounds(site, memory, loads),
     )
     facts = facts_of(
         site,
@@ -239,6 +244,7 @@ def _want(
     inputs: CycleInput,
     plant: Plant,
     loads: RackLoads,
+    shares: Shares,
     force: CapForce,
     merged: Cooling,
     fixed: Mapping[str, float],
@@ -251,7 +257,13 @@ def _want(
 
     def posed(with_fixed: Mapping[str, float]) -> Question:
         return pose(
-            site, plant.topology, loads, merged.thermal_w, with_fixed, present_only=present_only
+            site,
+            plant.topology,
+            loads,
+            merged.thermal_w,
+            with_fixed,
+            present_only=present_only,
+            shares=shares,
         )
 
     for node, lease in leases.items():
@@ -268,10 +280,7 @@ def _want(
         if site.nodes[int(i)] not in held
     }
     # Somebody else's cap, or a frozen one, is left alone as long as every limit allows it.
-    if (
-        foreign
-        and feasible(posed({**held, **foreign}).check, by_node(site, force.in_force_w)) is None
-    ):
+    if foreign and posed(held).broken_by(force.in_force_w) is None:
         held.update(foreign)
     policy = site.facility.controllers.allocation.policy
     key = plant_key(plant.out, held, present_only=present_only, policy=policy)
@@ -283,7 +292,7 @@ def _want(
     for node, value in held.items():
         if node in leases:
             desired[site.node_index[node]] = value
-    reasons = list(wanted.reasons)
+    pressing: dict[int, str] = {}
     for flag, bound, why in (
         (merged.to_floor, site.floor_w, "a leak at the rack: its floor"),
         (merged.to_min, site.min_cap_w, "coolant flow lost: the board's minimum"),
@@ -291,8 +300,7 @@ def _want(
         desired = np.where(flag, np.minimum(desired, bound), desired)
         high = np.where(flag, np.minimum(high, bound), high)
         protect |= flag
-        for i in np.flatnonzero(flag):
-            reasons[int(i)] = why
+        pressing.update(dict.fromkeys(np.flatnonzero(flag).tolist(), why))
     # What is frozen still yields to protection: a leak, lost flow, what cooling allows.
     kept = {n: v for n, v in foreign.items() if n in held}
     for i in np.flatnonzero(still & protect & ~force.foreign):
@@ -300,7 +308,11 @@ def _want(
     for node, value in (*fixed.items(), *kept.items()):
         desired[site.node_index[node]] = value
     changed = replace(
-        wanted, desired_w=desired, protect=protect, high_w=high, reasons=tuple(reasons)
+        wanted,
+        desired_w=desired,
+        protect=protect,
+        high_w=high,
+        reasons=wanted.reasons.but(pressing),
     )
     return changed, refused
 
@@ -325,7 +337,7 @@ def _recheck(
     if not raises.any():
         return value_w
     after = np.where(np.isnan(value_w), force.in_force_w, np.maximum(value_w, force.in_force_w))
-    if feasible(wanted.question.check, by_node(site, after)) is None:
+    if wanted.question.broken_by(after) is None:
         return value_w
     return np.where(raises, np.nan, value_w)
 
@@ -346,7 +358,7 @@ def _ask(
     changed = memory.plan is None or memory.plan.key != wanted.key
     if plant.holding or not site.nodes or not (due or (changed and memory.asked_s is None)):
         return None, memory.asked_s, memory.asked
-    digest = wanted.question.check.digest
+    digest = wanted.question.digest
     if digest == memory.asked and not changed:
         return None, inputs.now_s, memory.asked
     return PlanRequest(wanted.key, wanted.question), inputs.now_s, digest

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,7 @@ from controllers.gpu_caps import CapForce
 from controllers.headroom import Headroom, sentence
 from controllers.loads import RackLoads
 from facility.commands import Mode
+from facility.lazily import Lazily
 from facility.points import PointId
 from facility.site import SiteModel
 from facility.snapshot import Snapshot
@@ -25,8 +27,9 @@ from facility.snapshot import Snapshot
 
 def trust(snapshot: Snapshot, blind: Sequence[str]) -> dict[str, Any]:
     """How far the data can be believed."""
-    grades = np.bincount(snapshot.quality & 0b11, minlength=3)
-    total, good, suspect, bad = len(snapshot.quality), *(int(g) for g in grades[:3])
+    grades = snapshot.quality & 0b11
+    total = len(grades)
+    good, suspect, bad = (int(np.count_nonzero(grades == g)) for g in (0, 1, 2))
     if bad == 0 and suspect == 0:
         text = f"All {total} points are good."
     else:
@@ -50,31 +53,45 @@ def allocation(
     finished: FinishedPlan | None,
     force: CapForce,
     waiting: str,
-) -> dict[str, Any]:
+) -> Mapping[str, Any]:
     """The caps: in force, wanted, and where they come from."""
     plan = None if finished is None else finished.plan
-    document: dict[str, Any] = {} if plan is None else dict(plan.to_json())
-    return {
-        "plan": document,
-        "feasible": wanted.shortfall is None,
-        "missing": None if wanted.shortfall is None else dict(wanted.shortfall),
-        "policy": site.facility.controllers.allocation.policy,
-        "prices": document.get("prices", []),
-        "together": document.get("together", []),
-        "used": wanted.used,
-        "waiting": waiting,
-        "nodes": {
+
+    def nodes() -> dict[str, Any]:
+        columns = (
+            force.in_force_w.tolist(),
+            wanted.desired_w.tolist(),
+            force.readback_w.tolist(),
+            site.fallback_w.tolist(),
+            force.silent.tolist(),
+        )
+        return {
             name: {
-                "cap_w": float(force.in_force_w[i]),
-                "wanted_w": float(wanted.desired_w[i]),
-                "readback_w": _number(float(force.readback_w[i])),
-                "fallback_w": float(site.fallback_w[i]),
-                "silent": bool(force.silent[i]),
+                "cap_w": cap_w,
+                "wanted_w": wanted_w,
+                "readback_w": _number(readback_w),
+                "fallback_w": fallback_w,
+                "silent": silent,
                 "because": wanted.reasons[i],
             }
-            for i, name in enumerate(site.nodes)
+            for i, (name, cap_w, wanted_w, readback_w, fallback_w, silent) in enumerate(
+                zip(site.nodes, *columns, strict=True)
+            )
+        }
+
+    return Lazily(
+        {
+            "plan": None,
+            "feasible": wanted.shortfall is None,
+            "missing": None if wanted.shortfall is None else dict(wanted.shortfall),
+            "policy": site.facility.controllers.allocation.policy,
+            "prices": [] if plan is None else [asdict(price) for price in plan.prices],
+            "together": [] if plan is None else [list(group) for group in plan.together],
+            "used": wanted.used,
+            "waiting": waiting,
         },
-    }
+        {"plan": lambda: {} if plan is None else plan.to_json(), "nodes": nodes},
+    )
 
 
 def facts_of(
@@ -102,11 +119,11 @@ def facts_of(
     `refused` the overrides that do not fit, `withheld` the writes that were not sent.
     """
     losses = plant.losses
-    acts = any(site.mode_of(p, inputs.modes) is Mode.AUTO for p in site.cap_points)
+    acts = bool((site.cap_activity(inputs.modes) == Mode.AUTO.activity).any())
     grave = critical(alarms)
     text, at_ms = _next(waiting, plant, teller, withheld, len(grave), inputs.now_ms)
     return {
-        "headroom": headroom.to_json(),
+        "headroom": headroom.told(),
         "sentence": sentence(
             headroom,
             plight(site, plant, headroom, wanted, alarms, inputs.now_ms, acts=acts),
@@ -117,7 +134,7 @@ def facts_of(
             loop.name: dict(outcome.facts)
             for loop, outcome in zip(site.loops, outcomes, strict=True)
         },
-        "efficiency": dict(efficiency),
+        "efficiency": efficiency,
         "losses": {
             "lost": list(losses.lost),
             "suspected": list(losses.suspected),

@@ -144,7 +144,7 @@ class CycleInput:
         )
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Memory:
     """What one cycle leaves for the next.
 
@@ -174,14 +174,14 @@ class Memory:
     epoch: int | None = None
     overrides: tuple[str, ...] = ()
     last: tuple[str, int] | None = None
-    meter_bounds: tuple[bool, ...] = ()
+    meter_bounds: npt.NDArray[np.bool_] = field(default_factory=lambda: np.zeros(0, dtype=np.bool_))
     started_s: float | None = None
 
     def meter_bounds_of(self, site: SiteModel) -> npt.NDArray[np.bool_]:
         """bool[N]: the rack's meter showed last cycle that a silent node keeps its caps."""
         if len(self.meter_bounds) != len(site.nodes):
             return np.zeros(len(site.nodes), dtype=np.bool_)
-        return np.array(self.meter_bounds, dtype=np.bool_)
+        return self.meter_bounds
 
     @classmethod
     def empty(cls, site: SiteModel) -> Memory:

@@ -11,6 +11,7 @@ from controllers.cycle import decide
 from controllers.cycle.state import Memory
 from facility.commands import Mode, Override
 from facility.exact import decode, digest, dumps
+from facility.lazily import plain
 from facility.points import PointId
 from tests.controllers.rig import Hall
 from tests.controllers.toy import Toy, site_of, small_hall
@@ -382,7 +383,7 @@ def test_memory_survives_a_checkpoint_to_the_last_bit() -> None:
 def test_facts_are_plain_json_without_nan() -> None:
     h = hall(cap_w=300.0)
     facts = h.run(8).facts
-    text = json.dumps(facts, allow_nan=False)
+    text = json.dumps(plain(facts), allow_nan=False)
     assert set(json.loads(text)) >= {
         "headroom",
         "sentence",

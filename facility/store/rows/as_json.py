@@ -22,6 +22,7 @@ from facility.commands import (
     Setpoint,
     Severity,
 )
+from facility.lazily import plain
 from facility.points import PointId
 
 Json = dict[str, Any]
@@ -128,7 +129,7 @@ def decision_to_json(decision: Decision) -> Json:
         "commands": [command_to_json(c) for c in decision.commands],
         "withheld": [[str(point), value, why] for point, value, why in decision.withheld],
         "alarms": [event_to_json(a) for a in decision.alarms],
-        "facts": decision.facts,
+        "facts": plain(decision.facts),
         "config_sha256": decision.config_sha256,
     }
 
