@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Final, Protocol
 
+from api.upkeep import Upkeep
 from facility.clock import Clock
 from facility.commands import AlarmEvent, Decision, Mode, Override
 from facility.config import Facility
@@ -307,6 +308,10 @@ class Hall(Protocol):
     @property
     def feed(self) -> Feed:
         """The service calls `feed.publish(decision)` after each cycle."""
+
+    @property
+    def upkeep(self) -> Upkeep:
+        """Maintenance, and questions about it."""
 
     def snapshot(self) -> Snapshot | None:
         """The readings that the last cycle saw; None before the first cycle."""

@@ -12,6 +12,7 @@ from starlette.exceptions import HTTPException
 from starlette.responses import JSONResponse, Response
 
 from api.hall import Refused, Unknown
+from api.upkeep import NotAccepted
 from facility.store.errors import HistoryLimit, StoreError, UnknownRecord
 
 MEDIA_TYPE: Final = "application/problem+json"
@@ -27,6 +28,7 @@ CODES: Final[dict[str, tuple[int, str]]] = {
     "not-found": (404, "There is no such thing here"),
     "method-not-allowed": (405, "This path does not take that method"),
     "refused": (409, "This cannot be granted now"),
+    "not-accepted": (409, "This has consequences that somebody must accept"),
     "too-large": (413, "The body is too large"),
     "unsupported-media-type": (415, "This body has the wrong media type"),
     "wrong-host": (421, "This host name is not served here"),
@@ -119,6 +121,13 @@ def as_problem(error: Exception) -> Problem:
             return Problem("not-found", str(error))
         case Refused():
             return Problem("refused", error.reason, bounded_by=error.bounded_by)
+        case NotAccepted():
+            return Problem(
+                "not-accepted",
+                error.text,
+                consequences=error.consequences,
+                accept=error.missing,
+            )
         case UnknownRecord():
             return Problem("not-found", str(error))
         case HistoryLimit():
@@ -151,7 +160,8 @@ def install(app: FastAPI, page: Callable[[Request, Problem], Response]) -> None:
         _log.error("request failed", path=request.url.path, exc_info=error)
         return reply(request, error)
 
-    known = (Problem, RequestValidationError, Unknown, Refused, StoreError, TimeoutError)
-    for kind in (*known, HTTPException):
+    wishes = (Unknown, Refused, NotAccepted)
+    known = (Problem, RequestValidationError, StoreError, TimeoutError)
+    for kind in (*wishes, *known, HTTPException):
         app.add_exception_handler(kind, handle)
     app.add_exception_handler(Exception, broken)

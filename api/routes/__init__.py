@@ -6,7 +6,17 @@ from typing import Final
 
 from fastapi import APIRouter
 
-from api.routes import alarms, control, events, facility, journal, points, power, webhooks
+from api.routes import (
+    alarms,
+    control,
+    events,
+    facility,
+    journal,
+    maintenance,
+    points,
+    power,
+    webhooks,
+)
 
 ROUTERS: Final[tuple[APIRouter, ...]] = (
     facility.router,
@@ -14,6 +24,7 @@ ROUTERS: Final[tuple[APIRouter, ...]] = (
     power.router,
     journal.router,
     control.router,
+    maintenance.router,
     alarms.router,
     webhooks.router,
     events.router,

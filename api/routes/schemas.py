@@ -50,6 +50,8 @@ class ProblemOut(Shape):
     errors: list[FieldProblem] | None = None
     bounded_by: str | None = Field(None, description="what stands in the way of a refused wish")
     needs: str | None = Field(None, description="the role needed")
+    consequences: list[dict[str, Any]] | None = Field(None, description="what it would cost")
+    accept: list[str] | None = Field(None, description="kinds of it that must be accepted")
 
 
 class TrustOut(Shape):

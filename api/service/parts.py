@@ -13,7 +13,7 @@ from drivers.node import NodeDevice
 from facility.clock import Clock
 from facility.config import Facility
 from facility.loading import Loaded
-from facility.ports import Device
+from facility.ports import Device, Workers
 from facility.recording import Recorder
 from facility.site import SiteModel
 from facility.snapshot import LiveImage
@@ -35,5 +35,6 @@ class Parts:
     collector: Collector
     lease: HallLease
     courier: Courier
+    workers: Workers
     recorder: Recorder | None = None
     remote: RemoteWriter | None = None

@@ -31,6 +31,7 @@ from api.service.parts import Parts
 from api.service.telling import tell
 from api.service.timings import cycle_milliseconds
 from api.service.tripwire import Tripwire
+from api.service.upkeep import ServiceUpkeep
 from api.webhooks import Courier
 from controllers.loop import ControlLoop
 from controllers.whatif import at_most, what_if
@@ -70,6 +71,9 @@ class Service:
         self.loop = make_loop(self)
 
     # ---- what it is ----------------------------------------------------------------------------
+        self.upkeep = ServiceUpkeep(
+            parts.site, parts.store, parts.clock, parts.workers, parts.loaded.sha256, self.loop
+        )
 
     @property
     def facility(self) -> Facility:
@@ -197,6 +201,7 @@ class Service:
         self.loop.set_overrides(self.overrides())
 
     async def resolve_open_intents(self) -> None:
+        await self.upkeep.restore()
         """End commands that a former run sent and never saw answered, by what is read back."""
         acks: list[Ack] = []
         frozen = self._parts.image.freeze(self.clock.utc_ms(), self.clock.monotonic_s())

@@ -201,6 +201,7 @@ def build(
         collector=collector,
         lease=lease,
         courier=courier,
+        workers=workers,
         recorder=recorder,
         remote=outside.remote,
     )

@@ -21,6 +21,9 @@ from api.hall import (
     Unknown,
 )
 from api.picture import scopes
+from api.service.upkeep import ServiceUpkeep
+from api.service.workers import InlineWorkers
+from controllers.cycle.state import CycleInput, Memory
 from controllers.headroom import sentence, study
 from facility.commands import (
     AlarmEvent,
@@ -36,7 +39,9 @@ from facility.config import Facility
 from facility.kinds import KINDS
 from facility.loading import load
 from facility.points import BAD_TIMEOUT, Layout, PointId, PointSpec, PointTable, Scan
+from facility.maintenance import Maintenance
 from facility.snapshot import LiveImage, Snapshot
+from facility.site import SiteModel
 from facility.store import Store, open_store
 from facility.topology import Topology
 from tests.conftest import ROOT
@@ -120,6 +125,39 @@ def alarm(key: str, text: str, at_ms: int = START_MS, **more: Any) -> AlarmEvent
 
 
 @dataclass
+@dataclass
+class Standing:
+    """A control loop that stands still: what its last cycle was given, and what it was told."""
+
+    hall: MemoryHall
+    told: tuple[Maintenance, ...] = ()
+    woken: int = 0
+
+    @property
+    def memory(self) -> Memory:
+        return Memory.empty(self.hall.site)
+
+    @property
+    def inputs(self) -> CycleInput | None:
+        seen = self.hall.seen
+        if seen is None:
+            return None
+        now_ms, now_s = self.hall.clock.ms, self.hall.clock.monotonic_s()
+        return CycleInput(
+            self.hall.cycle, seen, now_ms, now_s, 3, self.hall.config_sha256, maintenance=self.told
+        )
+
+    @property
+    def modes(self) -> Mapping[str, Mode]:
+        return self.hall.set_modes
+
+    def set_maintenance(self, works: Sequence[Maintenance]) -> None:
+        self.told = tuple(works)
+
+    def wake(self) -> None:
+        self.woken += 1
+
+
 class MemoryHall:
     """Implements `api.hall.Hall`; what the service would do to a plant it does to these fields."""
 
@@ -230,6 +268,18 @@ class MemoryHall:
         return self.latest
 
     # ---- api.hall.Hall -------------------------------------------------------------------------
+    # ---- what the service's upkeep needs of a loop ------------------------------------------
+
+    @functools.cached_property
+    def site(self) -> SiteModel:
+        return SiteModel.of(self.facility, self.table)
+
+    @functools.cached_property
+    def upkeep(self) -> ServiceUpkeep:
+        return ServiceUpkeep(
+            self.site, self.store, self.clock, InlineWorkers(), self.config_sha256, Standing(self)
+        )
+
 
     def snapshot(self) -> Snapshot | None:
         return self.seen

@@ -45,6 +45,12 @@ ROLES: dict[tuple[str, str], Role | None] = {
     ("GET", f"{V1}/release/{{scope}}"): Role.VIEWER,
     ("POST", f"{V1}/release/{{scope}}"): Role.OPERATOR,
     ("GET", f"{V1}/alarms"): Role.VIEWER,
+    ("GET", f"{V1}/maintenance"): Role.VIEWER,
+    ("POST", f"{V1}/maintenance"): Role.OPERATOR,
+    ("DELETE", f"{V1}/maintenance/{{id}}"): Role.OPERATOR,
+    ("GET", f"{V1}/switching/{{element}}"): Role.VIEWER,
+    ("GET", f"{V1}/statements/key"): Role.VIEWER,
+    ("POST", f"{V1}/statements/verify"): Role.VIEWER,
     ("GET", f"{V1}/alarms/history"): Role.VIEWER,
     ("POST", f"{V1}/alarms/{{key}}/acknowledge"): Role.OPERATOR,
     ("GET", f"{V1}/webhooks"): Role.VIEWER,
@@ -81,6 +87,8 @@ BODIES: dict[str, Any] = {
 }
 FILLED = {
     "{rack}": "r01",
+    "maintenance": {"device": "pdu-r01-a", "end": "2027-01-01T00:00:00Z", "reason": "new meter"},
+    "statements": {},
     "{device}": "pdu-r01-a",
     "{ref}": POINT,
     "{id}": "1",
@@ -88,6 +96,7 @@ FILLED = {
     "{key}": "leak:r01",
     "{sink}": "pager",
 }
+    "{element}": "ups-a2",
 GUARDED = [(m, p, r) for (m, p), r in ROLES.items() if r is not None]
 API = [(m, p, r) for m, p, r in GUARDED if p.startswith("/api/")]
 PAGES = [(m, p, r) for m, p, r in GUARDED if not p.startswith("/api/") and p != "/metrics"]
