@@ -16,7 +16,7 @@ from api.demo.report import sentences
 from api.demo.running import DemoOptions, run_demo
 from drivers.bus import split_url
 from drivers.known import DriverKnowledge
-from drivers.sim.scenarios import names as scenario_names
+from drivers.sim import scenarios
 from facility.checking import examine
 from facility.units import QuantityError, parse_quantity
 
@@ -45,9 +45,9 @@ def run(
         if not 10.0 <= seconds <= MAX_SECONDS:
             typer.echo("--for: between 10 s and 7 d", err=True)
             return 2
-    known = scenario_names()
-    if scenario not in known:
-        typer.echo(f"--scenario: no {scenario!r}; one of {', '.join(known)}", err=True)
+    words = _no_scenario(scenario)
+    if words is not None:
+        typer.echo(f"--scenario: {words}", err=True)
         return 2
     file = config or str(Path(facility.__file__).with_name("demo.yaml"))
     loaded, problems = examine(file, DriverKnowledge.shipped(), simulated=True)
@@ -66,6 +66,20 @@ def run(
     else:
         typer.echo("\n".join(sentences(report)))
     return 0
+
+
+def _no_scenario(scenario: str) -> str | None:
+    """Why there is no such scenario; None if there is one. A name, or a file NAME.yaml."""
+    known = scenarios.names()
+    if not scenario.endswith(".yaml"):
+        return None if scenario in known else f"no {scenario!r}; one of {', '.join(known)}"
+    try:
+        scenarios.load(scenario)
+    except OSError as error:
+        return f"{scenario}: {error.strerror or error}"
+    except ValueError as error:
+        return str(error)
+    return None
 
 
 def _unusable(port: int, record: str | None, broker: str | None) -> str | None:

@@ -88,7 +88,7 @@ class _Demo:
             await self.receiver.stop()
         account = await asyncio.to_thread(read_account, self.database, str(self.folder))
         return document(
-            scenario=self.options.scenario,
+            scenario=Path(self.options.scenario).stem,
             seed=self.options.seed,
             truth=truth,
             service=account,

@@ -27,6 +27,7 @@ from api.webhooks import Answer, Sink
 from drivers.catalog import build_device, profiles
 from drivers.sim.faults import Event
 from drivers.sim.harness import VirtualHall
+from drivers.sim.plant.world import STEP_S, World
 from drivers.sim.scenarios import Scenario
 from facility.clock import LoopClock, VirtualTimeLoop
 from facility.config import Facility
@@ -67,6 +68,8 @@ class VirtualOptions:
 
     Attributes:
         meanwhile: what people do with the service, from the start of the scenario's clock on.
+        watch: sees the world and the service of the moment after each of the plant's steps, from
+            the start of the scenario's clock on.
     """
 
     loaded: Loaded
@@ -76,6 +79,7 @@ class VirtualOptions:
     database: Path
     record: Path | None = None
     meanwhile: Callable[[Service], Coroutine[Any, Any, None]] | None = None
+    watch: Callable[[World, Service], None] | None = None
 
 
 @dataclass(frozen=True)
@@ -103,6 +107,8 @@ class _Virtual:
     async def run(self) -> VirtualRun:
         options = self.options
         self.clock = LoopClock(asyncio.get_running_loop(), EPOCH_MS)
+        # The plant and the nodes keep the right time when the controller's clock is stepped.
+        self.controllers_clock = LoopClock(asyncio.get_running_loop(), EPOCH_MS)
         self.hall = VirtualHall(
             self.facility, options.seed, options.scenario, options.seconds, self.clock, self._obey
         )
@@ -114,7 +120,9 @@ class _Virtual:
         people = None
         if options.meanwhile is not None:
             people = asyncio.create_task(options.meanwhile(self.service), name="people")
+        watching = asyncio.create_task(self._watch(), name="watch")
         await self._pass(options.seconds, plant)
+        watching.cancel()
         if people is not None:
             await people
         truth = self.hall.world.truth()
@@ -148,8 +156,9 @@ class _Virtual:
 
     async def _start(self) -> None:
         options = self.options
+        clock = self.controllers_clock
         self.starts += 1
-        self.store = open_store(self.url, self.clock, inline=True, hall=self.facility.site.name)
+        self.store = open_store(self.url, clock, inline=True, hall=self.facility.site.name)
         bus = self.hall.bus()
         outside = Outside(
             devices=lambda facility: self._devices(facility, bus),
@@ -165,7 +174,7 @@ class _Virtual:
             self.facility,
             outside,
             self.store,
-            self.clock,
+            clock,
             InlineWorkers(),
             rng,
             options.record,
@@ -176,7 +185,7 @@ class _Virtual:
 
     def _devices(self, facility: Facility, bus: Bus) -> Sequence[Device]:
         published = [
-            build_device(entry, name, entry.address, {}, self.clock, bus)
+            build_device(entry, name, entry.address, {}, self.controllers_clock, bus)
             for name, entry in facility.devices.items()
             if profiles()[entry.profile].protocol == "mqtt"
         ]
@@ -186,8 +195,20 @@ class _Virtual:
         await self.running.stop()
         self.store.close()
 
+    async def _watch(self) -> None:
+        while self.options.watch is not None:
+            self.options.watch(self.hall.world, self.service)
+            await asyncio.sleep(STEP_S)
+
     async def _obey(self, event: Event) -> None:
-        """The controller dies without a word, and comes back on the same database."""
+        """What the script does to the controller.
+
+        It dies without a word and comes back on the same database; or its wall clock steps by the
+        fault's value (s), and back.
+        """
+        if event.kind == "clock_stepped":
+            step_ms = round(event.value * 1000.0)
+            self.controllers_clock.epoch_ms += step_ms if event.active else -step_ms
         if event.kind != "controller_killed":
             return
         if event.active:

@@ -31,6 +31,7 @@ from drivers.sim.faults import Event
 from drivers.sim.harness import Runner
 from drivers.sim.plant.world import World
 from drivers.sim.publish import publish_sensors
+from drivers.sim.scenarios import Scenario
 from drivers.sim.serve_modbus import serve_modbus
 from drivers.sim.serve_snmp import serve_snmp
 from facility.clock import SystemClock
@@ -60,7 +61,7 @@ def arguments(given: Sequence[str] | None = None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m drivers.sim", description=__doc__)
     parser.add_argument("--config", required=True, help="facility file to simulate")
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--scenario", default="steady", choices=scenarios.names())
+    parser.add_argument("--scenario", default="steady", help="a name, or a file NAME.yaml")
     parser.add_argument("--for", dest="seconds", type=float, default=None, metavar="SECONDS")
     parser.add_argument("--broker", default=None, help="use this MQTT broker, not our own")
     return parser.parse_args(given)
@@ -85,10 +86,9 @@ async def lines_of_parent() -> asyncio.StreamReader:
     return reader
 
 
-async def simulate(facility: Facility, options: argparse.Namespace) -> None:
+async def simulate(facility: Facility, scenario: Scenario, options: argparse.Namespace) -> None:
     """Serve the hall until the parent says stop."""
     clock = SystemClock()
-    scenario = scenarios.load(options.scenario)
     world = World.of(facility, options.seed, scenario, options.seconds)
     world.waiting = True
     broker = None if options.broker is not None else EmbeddedBroker()
@@ -158,14 +158,15 @@ def main(given: Sequence[str] | None = None) -> int:
     options = arguments(given)
     try:
         facility = complete_for_simulation(load(options.config))
-    except ConfigError as error:
+        scenario = scenarios.load(options.scenario)
+    except (ConfigError, KeyError, ValueError, OSError) as error:
         sys.stderr.write(f"{error}\n")
         return 2
     structlog.configure(
         wrapper_class=structlog.make_filtering_bound_logger(logging.WARNING),
         logger_factory=structlog.PrintLoggerFactory(sys.stderr),
     )
-    asyncio.run(simulate(facility, options))
+    asyncio.run(simulate(facility, scenario, options))
     return 0
 
 

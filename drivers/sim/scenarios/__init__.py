@@ -10,10 +10,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from importlib import resources
-from typing import Final, Literal
+from pathlib import Path
+from typing import Any, Final, Literal
 
 import yaml
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from facility.config import Facility
 
@@ -105,15 +106,39 @@ def names() -> tuple[str, ...]:
 
 
 def load(name: str) -> Scenario:
-    """Read a scenario by name.
+    """Read a scenario by name, or from a file of one's own (`NAME.yaml`).
 
     Raises:
         KeyError: no such scenario; the message lists those there are.
+        ValueError: the file is none of a scenario; the message says what is wrong with it.
+        OSError: the file cannot be read.
     """
+    if name.endswith(".yaml"):
+        return parse(Path(name).read_text(encoding="utf-8"), Path(name).stem)
     if name not in names():
         raise KeyError(f"no scenario {name!r}; there are: {', '.join(names())}")
     text = (resources.files(__name__) / f"{name}.yaml").read_text(encoding="utf-8")
-    return Scenario.model_validate({"name": name, **yaml.safe_load(text)})
+    return parse(text, name)
+
+
+def parse(text: str, name: str) -> Scenario:
+    """Read the text of a scenario file.
+
+    Raises:
+        ValueError: it is none; the message names the place.
+    """
+    try:
+        found: Any = yaml.safe_load(text)
+    except yaml.YAMLError as error:
+        raise ValueError(f"{name}: not YAML: {' '.join(str(error).split())}") from None
+    if not isinstance(found, dict):
+        raise ValueError(f"{name}: a scenario has the keys about and faults")
+    try:
+        return Scenario.model_validate({**found, "name": name})
+    except ValidationError as error:
+        first = error.errors()[0]
+        place = ".".join(str(part) for part in first["loc"])
+        raise ValueError(f"{name}: {place}: {first['msg']}") from None
 
 
 def resolve(scenario: Scenario, facility: Facility) -> tuple[Fault, ...]:
