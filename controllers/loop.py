@@ -20,6 +20,7 @@ from controllers.cycle.overrides import Admission
 from controllers.cycle.state import CycleInput, FinishedPlan, Memory, PlanRequest, answer
 from facility.clock import Clock
 from facility.commands import Ack, Command, Decision, Mode, Outcome, Override
+from facility.drills import Shed, Shedding
 from facility.exact import digest
 from facility.maintenance import Maintenance
 from facility.ports import Journal, Workers
@@ -119,6 +120,8 @@ class ControlLoop:
         self._recorder, self._on_cycle = recorder, on_cycle
         self._memory = Memory.empty(site) if memory is None else memory
         self._away_s: float | None = None
+        self._shed: Shed | None = None
+        self._shedding: Shedding | None = None
         self._wake = asyncio.Event()
         self._acks: list[Ack] = []
         self._unjournalled: list[Ack] = []
@@ -181,6 +184,14 @@ class ControlLoop:
     def set_maintenance(self, works: Sequence[Maintenance]) -> None:
         """What people take out, from the next cycle on; it starts and ends by itself."""
         self._maintenance = tuple(works)
+
+    def set_shed(self, shed: Shed | None) -> None:
+        """What a drill lowers, from the next cycle on; None: no more."""
+        self._shed = shed
+
+    def set_shedding(self, proof: Shedding | None) -> None:
+        """What drills have proved, from the next cycle on."""
+        self._shedding = proof
 
     def admit(self, override: Override) -> Admission:
         """What an override would get now; changes nothing."""
@@ -276,6 +287,8 @@ class ControlLoop:
             maintenance=self._maintenance,
             journal_ok=self._journal_ok,
             away_s=self._away_s,
+            shed=self._shed,
+            shedding=self._shedding,
         )
 
     def _ask(self, request: PlanRequest) -> None:

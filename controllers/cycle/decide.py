@@ -293,6 +293,13 @@ def _want(
         if node in leases:
             desired[site.node_index[node]] = value
     pressing: dict[int, str] = {}
+    drill = inputs.drilling
+    if drill is not None:
+        asked = ~np.isnan(drill.caps_w)
+        desired = np.where(asked, np.fmin(desired, drill.caps_w), desired)
+        protect |= asked
+        why = f"drill: what the loss of {drill.element} would demand"
+        pressing.update(dict.fromkeys(np.flatnonzero(asked).tolist(), why))
     for flag, bound, why in (
         (merged.to_floor, site.floor_w, "a leak at the rack: its floor"),
         (merged.to_min, site.min_cap_w, "coolant flow lost: the board's minimum"),
@@ -327,6 +334,8 @@ def _frozen(inputs: CycleInput, plant: Plant) -> str:
         return plant.holding
     if plant.losses.suspected:
         return f"{', '.join(plant.losses.suspected)} may be lost: no raises until it is clear"
+    if inputs.drilling is not None:
+        return f"a drill of {inputs.drilling.element} runs"
     return ""
 
 

@@ -19,6 +19,7 @@ from controllers.losses import LossMemory
 from controllers.reconcile import ReconcileMemory
 from controllers.trips import TripMemory
 from facility.commands import Ack, Mode, Override
+from facility.drills import Shed, Shedding
 from facility.exact import decode, encode, shape
 from facility.maintenance import Maintenance, taken_out
 from facility.site import SiteModel
@@ -79,6 +80,8 @@ class CycleInput:
         plan: newest finished plan, None if none has finished since the cycle before.
         sequence_base: sequences rise above it (and above what memory remembers).
         maintenance: what people take out, besides the file; the cycle sees to start and end.
+        shed: what a drill lowers, None when none runs.
+        shedding: what drills have proved, None when nothing.
     """
 
     cycle: int
@@ -95,11 +98,18 @@ class CycleInput:
     maintenance: tuple[Maintenance, ...] = ()
     journal_ok: bool = True
     away_s: float | None = None
+    shed: Shed | None = None
+    shedding: Shedding | None = None
 
     @property
     def taken_out(self) -> tuple[str, ...]:
         """What maintenance takes out now, as `Topology.without` takes it; sorted."""
         return taken_out(self.maintenance, self.now_ms)
+
+    @property
+    def drilling(self) -> Shed | None:
+        """The drill that runs now."""
+        return self.shed if self.shed is not None and self.now_s < self.shed.until_s else None
 
     def to_json(self) -> dict[str, Any]:
         """All but the snapshot, which a replay freezes itself; exact."""
@@ -118,6 +128,8 @@ class CycleInput:
             "maintenance": encode(self.maintenance),
             "journal_ok": self.journal_ok,
             "away_s": encode(self.away_s),
+            "shed": encode(self.shed),
+            "shedding": encode(self.shedding),
         }
 
     @classmethod
@@ -141,6 +153,8 @@ class CycleInput:
             maintenance=decode(tuple[Maintenance, ...], data["maintenance"]),
             journal_ok=bool(data["journal_ok"]),
             away_s=decode(float | None, data["away_s"]),
+            shed=decode(Shed | None, data["shed"]),
+            shedding=decode(Shedding | None, data["shedding"]),
         )
 
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from controllers.cycle import decide
 from controllers.cycle.state import CycleInput, FinishedPlan, Memory, answer
 from facility.commands import Ack, AlarmEvent, Decision, Mode, Override
+from facility.drills import Shed, Shedding
 from facility.maintenance import Maintenance
 from tests.controllers.toy import Toy, site_of, small_hall
 
@@ -29,6 +30,8 @@ class Hall:
     solving: bool = True
     obey: bool = True
     maintenance: tuple[Maintenance, ...] = ()
+    shed: Shed | None = None
+    shedding: Shedding | None = None
 
     def __post_init__(self) -> None:
         self.site = self.toy.site
@@ -53,6 +56,8 @@ class Hall:
             plan=self.plan,
             maintenance=self.maintenance,
             journal_ok=self.journal_ok,
+            shed=self.shed,
+            shedding=self.shedding,
         )
 
     def step(self) -> Decision:
