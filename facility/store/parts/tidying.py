@@ -3,16 +3,24 @@
 from __future__ import annotations
 
 from concurrent.futures import Future
+from typing import Final
 
 import sqlalchemy as sa
 
 from facility.store.compaction import SETTLE_MS, Beside, Compacted, Compaction
 from facility.store.parts.base import Part
-from facility.store.rows import partitions
+from facility.store.rolling import Rolling
+from facility.store.rollups import PointRules
+from facility.store.rows import partitions, rollups
+
+#: A day is summed up this long after its end: its last hour is compacted by then.
+LATE_MS: Final = 2 * 3_600_000
 
 
 class Tidying(Part):
     """Long work, in a thread of its own; it hands the writer one short transaction at a time."""
+
+    rules: PointRules
 
     def compact(
         self, beside: Beside | None = None, settle_ms: int = SETTLE_MS
@@ -20,15 +28,59 @@ class Tidying(Part):
         """Turn the hours that are over into chunks; see `facility.store.compaction`.
 
         Args:
-            beside: what else is written with each hour.
+            beside: what else is written with each hour; their roll-ups by default.
             settle_ms: how long nothing must have come to an hour.
         """
         if self._inline:
             self._writer.flush()
         now_ms = self._clock.utc_ms()
-        return self._background.ask_in_pages(
-            lambda engine: Compaction(engine, self._later, now_ms, beside, settle_ms).run()
-        )
+
+        def work(engine: sa.Engine) -> Compacted:
+            also = beside or Rolling(engine, self.rules)
+            return Compaction(engine, self._later, now_ms, also, settle_ms).run()
+
+        return self._background.ask_in_pages(work)
+
+    def settle_days(self) -> Future[int]:
+        """Sum up the days of the site that ended long enough ago; how many.
+
+        Hours that are compacted later than that change their day by themselves.
+        """
+        over_ms = self._clock.utc_ms() - LATE_MS
+
+        def work(_: sa.Engine) -> int:
+            days = 0
+            while self._settle_day(over_ms):
+                days += 1
+            return days
+
+        return self._background.ask_in_pages(work)
+
+    def _settle_day(self, over_ms: int) -> bool:
+        """One day, a few hundred points in a transaction; False if none is over."""
+        site = self.rules.site
+
+        def begin(connection: sa.Connection) -> tuple[int, int] | None:
+            day = rollups.next_day(connection, site, over_ms)
+            if day is not None:
+                rollups.begin_day(connection, day[1])
+            return day
+
+        day = self._later(begin).result()
+        if day is None:
+            return False
+        begin_ms, end_ms = day
+        last = 0
+
+        def write(connection: sa.Connection) -> int | None:
+            ids = rollups.point_numbers(connection, last)
+            rollups.write_day(connection, ids, begin_ms, end_ms)
+            return ids[-1] if ids else None
+
+        while (reached := self._later(write).result()) is not None:
+            last = reached
+        self._later(lambda c: rollups.end_day(c, end_ms)).result()
+        return True
 
     def tidy(self) -> Future[list[str]]:
         """PostgreSQL: make partitions ahead, drop emptied ones, give dead rows back.

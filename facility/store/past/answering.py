@@ -20,6 +20,7 @@ from facility.store.records import Series
 from facility.store.rollups import QUARTER_MS, CounterRule, PointRules
 from facility.store.rollups.counters import is_counter
 from facility.store.rollups.pieces import Pieces, combine, from_samples, joined
+from facility.store.rows.chunks import next_hour
 from facility.store.rows.rollups import days_done
 from facility.store.rows.tables import rollup_15m
 
@@ -69,7 +70,7 @@ def _gone(
         oldest = question.to_ms
         for place in where[name]:
             if place.layout not in first:
-                first[place.layout] = raw.next_of(connection, place.layout, question.from_ms)
+                first[place.layout] = next_hour(connection, place.layout, question.from_ms)
             oldest = min(oldest, first[place.layout] or oldest)
         begin_ms = question.from_ms - question.from_ms % QUARTER_MS
         end_ms = oldest - oldest % QUARTER_MS

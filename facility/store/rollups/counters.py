@@ -40,7 +40,8 @@ class CounterRule:
 
 def is_counter(kind: str) -> bool:
     """Whether a kind only rises, and so has an energy or token delta."""
-    return KINDS[kind].nature is Nature.COUNTER
+    known = KINDS.get(kind)  # a database of a newer version may hold kinds of its own
+    return known is not None and known.nature is Nature.COUNTER
 
 
 def default_rule(kind: str) -> CounterRule:

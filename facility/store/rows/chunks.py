@@ -123,7 +123,7 @@ def read(
     parts = [Head(row.head).columns(row.body, wanted).between(from_ms, to_ms) for row in rows]
     if not parts:
         return raw
-    return merged(_end_to_end(parts), raw)
+    return merged(end_to_end(parts), raw)
 
 
 def heads(
@@ -244,7 +244,8 @@ def _in_range(layout_id: int, from_ms: int, to_ms: int) -> sa.ColumnElement[bool
     )
 
 
-def _end_to_end(parts: Sequence[Columns]) -> Columns:
+def end_to_end(parts: Sequence[Columns]) -> Columns:
+    """Stretches that follow each other as one; at least one."""
     if len(parts) == 1:
         return parts[0]
     return Columns(

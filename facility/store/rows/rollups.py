@@ -8,6 +8,7 @@ stands there, which means that its raw samples are gone.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -93,42 +94,58 @@ _NEIGHBOURS: Final = sa.text(
 ).bindparams(sa.bindparam("points", expanding=True))
 
 
-def write_hour(
-    connection: sa.Connection,
+@dataclass(frozen=True)
+class Summed:
+    """Quarters of some points that were summed up, and are to be written.
+
+    Attributes:
+        ids: int64[n], the permanent numbers of the points.
+        counters: number -> rule, of those that count.
+    """
+
+    ids: IntArray
+    counters: Mapping[int, CounterRule]
+    made: Buckets
+
+
+def sum_up(
     ids: IntArray,
     points: Sequence[PointId],
     times_ms: IntArray,
     values: FloatArray,
     quality: ByteArray | None,
     rules: PointRules,
-) -> None:
-    """Write the quarters of a stretch of whole hours, and of the days that this changes.
+) -> Summed:
+    """The quarters of a stretch of whole hours.
 
     Args:
-        connection: in a transaction.
         ids: int64[n], the permanent numbers of the points.
         points: n, in the same order.
         times_ms: int64[m], strictly rising; every sample that there is of these hours.
         values: float64[m, n].
         quality: uint8[m, n]; None where all are GOOD.
-        rules: of the counters, and the site's days.
+        rules: of the counters.
     """
     counters = {j: rules.counter(p) for j, p in enumerate(points) if is_counter(p.kind)}
     made = summarise(times_ms, values, quality, QUARTER_MS, counters)
-    if not len(made.starts_ms):
+    return Summed(ids, {int(ids[j]): rule for j, rule in counters.items()}, made)
+
+
+def write(connection: sa.Connection, summed: Summed, site: SiteDays) -> None:
+    """Write quarters, and the days that this changes if they were summed up before."""
+    made = summed.made
+    if not made.good.size:
         return
-    _write_quarters(connection, ids, made)
+    _write_quarters(connection, summed.ids, made)
     changed = set(made.starts_ms.tolist())
-    if counters:
-        of_ids = {int(ids[j]): rule for j, rule in counters.items()}
+    if summed.counters:
         begin_ms, end_ms = int(made.starts_ms[0]), int(made.starts_ms[-1]) + QUARTER_MS
-        changed |= _reckon_deltas(connection, of_ids, begin_ms, end_ms)
+        changed |= _reckon_deltas(connection, summed.counters, begin_ms, end_ms)
     begun = meta.get(connection, DAYS_BEGUN)
     if begun is not None:
-        days = {rules.site.day_of(at_ms) for at_ms in changed}
-        for begin_ms, end_ms in sorted(days):
+        for begin_ms, end_ms in sorted({site.day_of(at_ms) for at_ms in changed}):
             if end_ms <= int(begun):
-                write_day(connection, ids.tolist(), begin_ms, end_ms)
+                write_day(connection, summed.ids.tolist(), begin_ms, end_ms)
 
 
 def _write_quarters(connection: sa.Connection, ids: IntArray, made: Buckets) -> None:

@@ -50,7 +50,8 @@ def write(engine: sa.Engine, ids: Any, samples: Samples, hours: Iterable[int]) -
         values = np.array([samples[at][0] for at in held], dtype=np.float64).reshape(-1, 3)
         grades = np.array([samples[at][1] for at in held], dtype=np.uint8).reshape(-1, 3)
         with engine.begin() as connection:
-            rows.write_hour(connection, ids, POINTS, np.array(held), values, grades, RULES)
+            summed = rows.sum_up(ids, POINTS, np.array(held), values, grades, RULES)
+            rows.write(connection, summed, RULES.site)
 
 
 def read(engine: sa.Engine, table: sa.Table) -> dict[tuple[int, int], Any]:

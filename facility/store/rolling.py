@@ -1,0 +1,95 @@
+"""Roll-ups beside compaction: an hour's quarters are written with its chunk, in one transaction.
+
+So they are there once the chunk is, and again whenever late data reopens it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+import sqlalchemy as sa
+
+from facility.points import IntArray, PointId
+from facility.store.chunks import Columns, merged
+from facility.store.rollups import PointRules
+from facility.store.rows import chunks, rollups
+from facility.store.rows.chunks import HOUR_MS, Hour
+from facility.store.rows.tables import point
+
+
+class Rolling:
+    """Sums up hours; for one round of compaction.
+
+    A point may stand in several layouts of its device, one after the other: in the hour in which
+    a profile changed, all of them are looked at.
+
+    Args:
+        reader: an engine that only reads.
+        rules: of the points.
+    """
+
+    def __init__(self, reader: sa.Engine, rules: PointRules) -> None:
+        self._reader = reader
+        self._rules = rules
+        with reader.begin() as connection:
+            self._layouts = chunks.layouts(connection)
+            rows = connection.execute(sa.select(point.c.id, point.c.ref)).all()
+        self._names = {row.id: PointId(*row.ref.split(":", 2)) for row in rows}
+        every = np.concatenate([ids for _, ids in self._layouts] or [np.zeros(0, np.int64)])
+        numbers, times = np.unique(every, return_counts=True)
+        self._shared = numbers[times > 1]
+
+    def __call__(self, hour: Hour, point_ids: IntArray) -> Callable[[sa.Connection], None]:
+        """What the writer does with an hour; see `facility.store.compaction.Beside`."""
+        alone = np.ones(len(point_ids), dtype=bool)
+        parts = []
+        for at, columns in self._elsewhere(hour, point_ids):
+            alone[at] = False
+            parts.append(self._sum_up(point_ids[at], columns))
+        at = np.flatnonzero(alone)
+        if len(at):
+            parts.append(self._sum_up(point_ids[at], _of(hour.columns, at)))
+
+        def write(connection: sa.Connection) -> None:
+            for part in parts:
+                rollups.write(connection, part, self._rules.site)
+
+        return write
+
+    def _sum_up(self, ids: IntArray, columns: Columns) -> rollups.Summed:
+        quality = columns.quality.T if columns.quality.any() else None
+        points = [self._names[number] for number in ids.tolist()]
+        return rollups.sum_up(ids, points, columns.times_ms, columns.values.T, quality, self._rules)
+
+    def _elsewhere(self, hour: Hour, point_ids: IntArray) -> Sequence[tuple[IntArray, Columns]]:
+        """Positions of points that other layouts hold samples of in this hour; all of these."""
+        shared = np.isin(point_ids, self._shared)
+        if not shared.any():
+            return ()
+        found: dict[int, Columns] = {}
+        with self._reader.begin() as connection:
+            for number, ids in self._layouts:
+                if number == hour.layout_id:
+                    continue
+                at = np.flatnonzero(shared & np.isin(point_ids, ids))
+                if not len(at):
+                    continue
+                there = [int(np.flatnonzero(ids == point_ids[i])[0]) for i in at]
+                begin_ms, end_ms = hour.hour_ms, hour.hour_ms + HOUR_MS
+                other = chunks.read(connection, number, len(ids), begin_ms, end_ms, there)
+                if not len(other):
+                    continue
+                for column, i in enumerate(at.tolist()):
+                    one = _of(other, np.array([column]))
+                    mine = found.get(i, _of(hour.columns, np.array([i])))
+                    newer = number > hour.layout_id
+                    found[i] = merged(mine, one) if newer else merged(one, mine)
+        return [(np.array([i]), columns) for i, columns in found.items()]
+
+
+def _of(columns: Columns, at: IntArray) -> Columns:
+    """Those points only."""
+    if len(at) == len(columns.values):
+        return columns
+    return Columns(columns.times_ms, columns.received_ms, columns.values[at], columns.quality[at])
