@@ -338,6 +338,14 @@ class Hall(Protocol):
             Unknown: an element that the hall does not have.
         """
 
+    async def single_line(self, fail: Sequence[str]) -> Mapping[str, Any]:
+        """The single-line diagram as data (`controllers.single_line`), less these elements.
+
+        Raises:
+            Unknown: an element that the hall does not have.
+            Refused: no cycle has run yet.
+        """
+
     async def set_mode(self, scope: str, mode: Mode, by: str, reason: str) -> None:
         """Change who acts in a scope.
 

@@ -42,6 +42,28 @@ async def headroom(
     return known
 
 
+@router.get(
+    "/single-line",
+    summary="The single-line diagram as data",
+    responses=problems("not-found"),
+)
+async def single_line(
+    hall: HallDep,
+    fail: Annotated[
+        list[str] | None, Query(description="element that fails; repeated", max_length=50)
+    ] = None,
+) -> dict[str, Any]:
+    """Every element with its state, load, limit, headroom and seconds to trip.
+
+    With `fail`, what follows at once (dark racks, CDUs and pumps, racks on their last feed, loads
+    moved) and the caps that would restore N+1: nothing is changed by asking.
+    """
+    elements = hall.facility.power.elements
+    asked = dict.fromkeys(named(name, elements) or name for name in fail or ())
+    answer: dict[str, Any] = finite(await hall.single_line(list(asked)))
+    return answer
+
+
 @router.get("/allocation", summary="The caps in force: plan and prices")
 async def allocation(hall: HallDep) -> dict[str, Any]:
     """Caps in W per GPU, tokens/s per node, and what one more kW is worth where it is scarce."""

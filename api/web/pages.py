@@ -1,4 +1,4 @@
-"""The pages to look at: the overview, its live stream, the what-if study, and logging in."""
+"""The pages to look at: the overview, its live stream, a point's history, and logging in."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from fastapi import APIRouter, Depends, Request
 from fastapi.sse import EventSourceResponse, ServerSentEvent
 from starlette.responses import RedirectResponse, Response
 
-from api.picture import iso, number, standing
+from api.picture import iso, number
 from api.problems import Problem
 from api.routes.deps import ask, needs
 from api.routes.events import STREAM_S, room
@@ -20,12 +20,10 @@ from api.web import chart_files_present, live_files_present
 from api.web.acting import Acting
 from api.web.charts import spark
 from api.web.desk import Desk
+from api.web.diagram.page import SingleLine
 from api.web.forms import local_path, read_form
-from api.web.overview import element_table
-from api.web.supposing import dark_racks, what_if_answer
 from api.web.wording import point_name
 from facility.kinds import KINDS
-from facility.topology import named
 
 RELOAD_S: Final = 15
 HOURS: Final = ("1", "6", "24", "168")
@@ -46,10 +44,12 @@ class Pages:
     def router(self) -> APIRouter:
         """All addresses of the page; none of them is part of the API."""
         router = APIRouter(include_in_schema=False)
-        acting = self._acting
+        acting, lines = self._acting, SingleLine(self._desk)
         get: dict[str, Callable[..., Awaitable[Response]]] = {
             "/": self.overview,
-            "/what-if": self.what_if,
+            "/single-line": lines.page,
+            "/single-line/part": lines.part,
+            "/what-if": lines.what_if,
             "/history": self.history,
             "/login": self.login_form,
             "/acknowledge": acting.acknowledge_form,
@@ -110,27 +110,6 @@ class Pages:
                     if shown.get(name) != html:
                         shown[name] = html
                         yield ServerSentEvent(raw_data=html, event=name)
-
-    async def what_if(self, request: Request) -> Response:
-        """The N+1 study with elements failed; changes nothing."""
-        who = await self._desk.who(request, Role.VIEWER)
-        elements = self._desk.hall.facility.power.elements
-        asked = [name for name in request.query_params.getlist("fail") if name][:50]
-        fail = [named(name, elements) or name for name in asked]
-        if not fail:
-            return RedirectResponse("/", 303)
-        study = await self._desk.hall.what_if(fail)
-        return self._desk.page(
-            "what_if.html",
-            who,
-            study=study,
-            fail=fail,
-            answer=what_if_answer(fail, study),
-            dark=dark_racks(study),
-            state=standing(study),
-            element_rows=element_table(study),
-            elements=list(elements),
-        )
 
     async def history(self, request: Request) -> Response:
         """The past of one point: a chart drawn here, zoomable where uPlot is installed."""

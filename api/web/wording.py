@@ -127,6 +127,11 @@ def scope_name(scope: str) -> str:
     return name if name.startswith(kind) else f"{kind.capitalize()} {name}"
 
 
+def shortened(name: str, most: int = 18) -> str:
+    """A name that fits, its end kept: names of one kind differ there."""
+    return name if len(name) <= most else f"…{name[1 - most :]}"
+
+
 def filters(zone: ZoneInfo) -> dict[str, Any]:
     """What templates may call."""
     return {
@@ -139,6 +144,7 @@ def filters(zone: ZoneInfo) -> dict[str, Any]:
         "decimal": decimal,
         "iso": lambda at_ms: iso(at_ms) or "",
         "point_name": point_name,
+        "shortened": shortened,
         "scope_name": scope_name,
         "moment": lambda at_ms: moment(at_ms, zone),
         "date": lambda at_ms: date(at_ms, zone),

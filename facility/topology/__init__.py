@@ -5,6 +5,7 @@ from facility.topology.plant import Case, Topology, phase_row
 from facility.topology.problems import (
     load_out,
     named,
+    parents_of,
     phase_faults,
     split_faults,
     suggestion,
@@ -21,6 +22,7 @@ __all__ = [
     "limit_of",
     "load_out",
     "named",
+    "parents_of",
     "phase_faults",
     "phase_row",
     "split_faults",

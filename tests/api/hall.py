@@ -25,6 +25,7 @@ from api.service.upkeep import ServiceUpkeep
 from api.service.workers import InlineWorkers
 from controllers.cycle.state import CycleInput, Memory
 from controllers.headroom import sentence, study
+from controllers.single_line import compose
 from facility.commands import (
     AlarmEvent,
     Bounds,
@@ -38,10 +39,10 @@ from facility.commands import (
 from facility.config import Facility
 from facility.kinds import KINDS
 from facility.loading import load
-from facility.points import BAD_TIMEOUT, Layout, PointId, PointSpec, PointTable, Scan
 from facility.maintenance import Maintenance
-from facility.snapshot import LiveImage, Snapshot
+from facility.points import BAD_TIMEOUT, Layout, PointId, PointSpec, PointTable, Scan
 from facility.site import SiteModel
+from facility.snapshot import LiveImage, Snapshot
 from facility.store import Store, open_store
 from facility.topology import Topology
 from tests.conftest import ROOT
@@ -125,7 +126,6 @@ def alarm(key: str, text: str, at_ms: int = START_MS, **more: Any) -> AlarmEvent
 
 
 @dataclass
-@dataclass
 class Standing:
     """A control loop that stands still: what its last cycle was given, and what it was told."""
 
@@ -158,6 +158,7 @@ class Standing:
         self.woken += 1
 
 
+@dataclass
 class MemoryHall:
     """Implements `api.hall.Hall`; what the service would do to a plant it does to these fields."""
 
@@ -267,7 +268,6 @@ class MemoryHall:
         self.feed.publish(self.latest)
         return self.latest
 
-    # ---- api.hall.Hall -------------------------------------------------------------------------
     # ---- what the service's upkeep needs of a loop ------------------------------------------
 
     @functools.cached_property
@@ -280,6 +280,7 @@ class MemoryHall:
             self.site, self.store, self.clock, InlineWorkers(), self.config_sha256, Standing(self)
         )
 
+    # ---- api.hall.Hall -------------------------------------------------------------------------
 
     def snapshot(self) -> Snapshot | None:
         return self.seen
@@ -317,6 +318,13 @@ class MemoryHall:
 
     def overrides(self) -> Sequence[Override]:
         return list(self.held.values())
+
+    async def single_line(self, fail: Sequence[str]) -> Mapping[str, Any]:
+        before, after = self._study(), self._study(fail)
+        left_s = np.full(len(after.topology.elements), math.inf)
+        loops = self.facility.cooling.loops
+        caps = {"text": "No cap has to come down.", "nodes": []} if fail else None
+        return compose(before, after, fail=fail, lost=(), left_s=left_s, loops=loops, caps=caps)
 
     async def what_if(self, fail: Sequence[str]) -> Mapping[str, Any]:
         found: dict[str, Any] = self._study(fail).to_json()

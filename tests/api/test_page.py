@@ -89,12 +89,12 @@ async def browser(client: httpx2.AsyncClient, keys: dict[Role, str]) -> Browser:
 async def test_who_is_not_logged_in_is_asked_to_and_comes_back(
     client: httpx2.AsyncClient, keys: dict[Role, str]
 ) -> None:
-    answer = await client.get("/what-if?fail=ups-a1", headers=BROWSER)
+    answer = await client.get("/single-line?fail=ups-a1", headers=BROWSER)
     assert answer.status_code == 303
-    assert answer.headers["location"] == "/login?next=%2Fwhat-if%3Ffail%3Dups-a1"
-    fields = {"key": keys[Role.VIEWER], "next": "/what-if?fail=ups-a1"}
+    assert answer.headers["location"] == "/login?next=%2Fsingle-line%3Ffail%3Dups-a1"
+    fields = {"key": keys[Role.VIEWER], "next": "/single-line?fail=ups-a1"}
     done = await client.post("/login", data=fields, headers=BROWSER)
-    assert done.headers["location"] == "/what-if?fail=ups-a1"
+    assert done.headers["location"] == "/single-line?fail=ups-a1"
 
 
 @pytest.mark.parametrize("target", ["//evil.example", "https://evil.example", "/\\evil.example"])
@@ -287,25 +287,60 @@ async def test_a_form_without_its_token_changes_nothing(
 async def test_the_what_if_study_answers_in_a_sentence(browser: Browser, hall: MemoryHall) -> None:
     hall.rack_load_w = 12_000.0
     hall.run_cycle()
-    page = await browser.open("/what-if?fail=ups-a1")
+    page = await browser.open("/single-line?fail=ups-a1")
     assert "If ups-a1 fails, any further single loss is survivable." in text_of(page)
     assert 'class="top ok"' in page
-    page = await browser.open("/what-if?fail=pdu-a")
+    page = await browser.open("/single-line?fail=pdu-a")
     assert "survivable" not in text_of(page)
     assert "nothing is overloaded, but 8 racks go dark with one further loss: r01-r08." in (
         text_of(page)
     )
     assert 'class="top degraded"' in page
     hall.rack_load_w = 24_000.0
-    seen = text_of(await browser.open("/what-if?fail=ups-a1"))
+    seen = text_of(await browser.open("/single-line?fail=ups-a1"))
     assert "runs on without redundancy: loss of" in seen
-    page = await browser.open("/what-if?fail=pdu-a&fail=pdu-b")
-    assert "Goes dark at once r01, r02" in text_of(page)
+    page = await browser.open("/single-line?fail=pdu-a&fail=pdu-b")
+    assert "Racks dark r01, r02" in text_of(page)
     assert "If pdu-a and pdu-b fail, 8 racks go dark at once: r01-r08." in text_of(page)
     assert 'class="top bad"' in page
     assert "survivable" not in text_of(page)
-    await browser.open("/what-if?fail=nope", 404)
-    assert "If pdu-a fails, " in text_of(await browser.open("/what-if?fail=PDU-A"))
+    await browser.open("/single-line?fail=nope", 404)
+    assert "If pdu-a fails, " in text_of(await browser.open("/single-line?fail=PDU-A"))
+
+
+async def test_the_old_address_of_the_what_if_study_leads_on(
+    client: httpx2.AsyncClient, browser: Browser
+) -> None:
+    answer = await client.get("/what-if?fail=pdu-a", headers=BROWSER)
+    assert answer.status_code == 303
+    assert answer.headers["location"] == "/single-line?fail=pdu-a"
+
+
+async def test_the_single_line_diagram_shows_and_fails_every_element(
+    browser: Browser, hall: MemoryHall
+) -> None:
+    hall.run_cycle()
+    page = await browser.open("/single-line")
+    for element in hall.facility.power.elements:
+        assert f'<a href="/single-line?fail={element}">' in page
+    for rack in hall.facility.power.racks:
+        assert f"<title>{rack}: 23.0" in page.replace("\N{NO-BREAK SPACE}", " ")
+    page = await browser.open("/single-line?fail=row1-a")
+    assert '<g class="box failed"><title>row1-a, busway: fails</title>' in page
+    assert page.count('class="cell last-feed"') == 4
+    assert '<a href="/single-line">' in page  # a click on what fails puts it back
+    assert "row1-b +46.0" in text_of(page).replace("\N{NO-BREAK SPACE}", " ")
+
+
+async def test_the_diagram_of_one_element_shows_what_hangs_on_it(
+    browser: Browser, hall: MemoryHall
+) -> None:
+    hall.run_cycle()
+    page = await browser.open("/single-line?focus=row1-a")
+    assert "<title>r01: " in page
+    assert "<title>r05: " not in page
+    assert "<title>row1-b, " in page  # the other feed of its racks
+    assert "<title>row2-a, " not in page
 
 
 async def test_without_the_browser_libraries_the_page_reloads_itself(
@@ -335,7 +370,8 @@ async def test_every_control_has_a_label_and_every_page_one_heading(
         "/modes",
         "/release",
         "/acknowledge?key=x",
-        "/what-if?fail=pdu-a",
+        "/single-line",
+        "/single-line?fail=pdu-a",
     ):
         found = Elements(await browser.open(path)).found
         labelled = {attrs.get("for") for tag, attrs in found if tag == "label"}

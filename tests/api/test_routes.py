@@ -217,6 +217,20 @@ async def test_what_if_studies_the_loss_and_changes_nothing(api: Caller, hall: M
     assert await api.get("/headroom") == before
 
 
+async def test_the_single_line_diagram_comes_as_data_too(api: Caller, hall: MemoryHall) -> None:
+    now = await api.get("/single-line")
+    assert {row["state"] for row in now["elements"]} == {"up"}
+    assert now["caps"] is None
+    lost = await api.get("/single-line?fail=PDU-A")
+    rows = {row["element"]: row for row in lost["elements"]}
+    assert (rows["pdu-a"]["state"], rows["row1-a"]["state"]) == ("failed", "dead")
+    assert rows["row1-a"]["load_w"] is None
+    assert rows["row1-b"]["moved_w"] == pytest.approx(2 * hall.rack_load_w)
+    assert {row["state"] for row in lost["racks"]} == {"last feed"}
+    assert lost["cooling"]["loop-1"]["capacity_w"] == 320_000.0
+    await api.get("/single-line?fail=nope", 404)
+
+
 async def test_decisions_carry_their_reasons_and_what_became_of_them(
     api: Caller, hall: MemoryHall
 ) -> None:

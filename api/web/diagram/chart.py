@@ -1,0 +1,158 @@
+"""What stands in the diagram: elements, groups, and blocks of racks and loads with equal feeds."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+from facility.config import LoadBase, Power
+from facility.topology import parents_of
+
+#: A hall with more elements than this is drawn from the top down to where it still fits.
+MOST_ELEMENTS = 64
+
+
+@dataclass(frozen=True)
+class Item:
+    """One thing to draw.
+
+    Attributes:
+        key: unique; an element or group name, or `racks:…` of a block.
+        members: of a block, the racks or loads in it; of anything else empty.
+        parents: keys above it, in order.
+    """
+
+    key: str
+    sort: Literal["element", "group", "racks", "loads"]
+    members: tuple[str, ...]
+    parents: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Chart:
+    """Items with their layers, sources in layer 0.
+
+    Attributes:
+        layer: key -> how many steps below the sources it hangs, by its longest way.
+        hidden: element -> how many elements and racks below it are not drawn.
+    """
+
+    items: Mapping[str, Item]
+    layer: Mapping[str, int]
+    hidden: Mapping[str, tuple[int, int]] = field(default_factory=dict)
+
+    @property
+    def layers(self) -> list[list[str]]:
+        """Keys by layer, in the order of the file."""
+        rows: list[list[str]] = [[] for _ in range(max(self.layer.values(), default=-1) + 1)]
+        for key in self.items:
+            rows[self.layer[key]].append(key)
+        return rows
+
+    def children(self) -> dict[str, list[str]]:
+        """Key -> keys right below it."""
+        below: dict[str, list[str]] = {key: [] for key in self.items}
+        for item in self.items.values():
+            for parent in item.parents:
+                below[parent].append(item.key)
+        return below
+
+
+def chart_of(power: Power, focus: str | None = None) -> Chart:
+    """The chart of a plant.
+
+    Args:
+        power: a power section without faults.
+        focus: only what this element hangs on, and what hangs on it; None: everything that fits.
+    """
+    whole = _whole(power)
+    kept = _around(whole, focus) if focus is not None else set(whole.items)
+    if focus is None and len(power.elements) > MOST_ELEMENTS:
+        kept = _upper(whole)
+    return _part(whole, kept)
+
+
+def _whole(power: Power) -> Chart:
+    above = parents_of(power)
+    items = {
+        name: Item(name, "group" if name in power.groups else "element", (), tuple(above[name]))
+        for name in (*power.elements, *power.groups)
+    }
+    for item in (*_blocks("racks", power.racks), *_blocks("loads", power.loads)):
+        items[item.key] = item
+    layer: dict[str, int] = {}
+
+    def depth(key: str) -> int:
+        if key not in layer:
+            layer[key] = 1 + max((depth(parent) for parent in items[key].parents), default=-1)
+        return layer[key]
+
+    for key in items:
+        depth(key)
+    return Chart(items, layer)
+
+
+def _blocks(sort: Literal["racks", "loads"], loads: Mapping[str, LoadBase]) -> Iterable[Item]:
+    by_feeds: dict[tuple[str, ...], list[str]] = {}
+    for name, load in loads.items():
+        by_feeds.setdefault(tuple(dict.fromkeys(load.feeds.values())), []).append(name)
+    for feeds, members in by_feeds.items():
+        yield Item(f"{sort}:{members[0]}", sort, tuple(members), feeds)
+
+
+def _around(chart: Chart, focus: str) -> set[str]:
+    """The keys above and below one element, itself included."""
+    below, kept = chart.children(), {focus}
+    stack = [focus]
+    while stack:
+        for key in below[stack.pop()]:
+            if key not in kept:
+                kept.add(key)
+                stack.append(key)
+    return _with_parents(chart, kept)
+
+
+def _with_parents(chart: Chart, kept: set[str]) -> set[str]:
+    stack = list(kept)
+    while stack:
+        for key in chart.items[stack.pop()].parents:
+            if key not in kept:
+                kept.add(key)
+                stack.append(key)
+    return kept
+
+
+def _upper(chart: Chart) -> set[str]:
+    """The keys of as many layers, from the top, as a screen can show."""
+    kept: set[str] = set()
+    for row in chart.layers:
+        shown = sum(chart.items[key].sort == "element" for key in (*kept, *row))
+        if kept and shown > MOST_ELEMENTS:
+            break
+        kept.update(row)
+    return kept
+
+
+def _part(whole: Chart, kept: set[str]) -> Chart:
+    below = whole.children()
+    hidden: dict[str, tuple[int, int]] = {}
+    for key in kept:
+        gone = _below(below, key) - kept
+        elements = sum(whole.items[each].sort == "element" for each in gone)
+        racks = sum(len(whole.items[each].members) for each in gone)
+        if elements or racks:
+            hidden[key] = (elements, racks)
+    items = {key: item for key, item in whole.items.items() if key in kept}
+    return Chart(items, {key: whole.layer[key] for key in items}, hidden)
+
+
+def _below(children: Mapping[str, list[str]], key: str) -> set[str]:
+    seen: set[str] = set()
+    stack = [key]
+    while stack:
+        for child in children[stack.pop()]:
+            if child not in seen:
+                seen.add(child)
+                stack.append(child)
+    return seen

@@ -1,0 +1,285 @@
+"""From a chart and the single-line data to shapes that the template writes as SVG."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+from urllib.parse import urlencode
+
+from api.web.diagram.chart import Chart, Item, chart_of
+from api.web.diagram.layout import centres, ordered
+from api.web.wording import power as watts
+from facility.config import Power
+
+MARGIN: Final = 16.0
+LAYER: Final = 128.0
+BOX: Final = (156.0, 78.0)
+GROUP: Final = (110.0, 24.0)
+CELL: Final = (46.0, 26.0)
+CELLS: Final = 8
+HEAD: Final = 20.0
+
+STATES: Final[Mapping[str, str]] = {
+    "failed": "fails",
+    "lost": "lost",
+    "maintenance": "maintenance",
+    "dead": "no supply",
+    "dark": "dark",
+    "last feed": "on its last feed",
+}
+
+
+@dataclass(frozen=True)
+class Bar:
+    """A load bar; shares of its width, the limit at 1/1.1 of it."""
+
+    now: float
+    worst: float
+
+
+@dataclass(frozen=True)
+class Cell:
+    """A rack or another load in a block."""
+
+    x: float
+    y: float
+    name: str
+    state: str
+    title: str
+
+
+@dataclass(frozen=True)
+class Box:
+    """One item; x, y are its top left corner.
+
+    Attributes:
+        look: class of the box: `up`, `over`, `thin`, `dead`, `failed`, `maintenance`, `group`.
+        lines: what stands in it, below its name.
+        link: where a click leads; None where it leads nowhere.
+        focus, below: address of the part around it and what is hidden there; None and "" where
+            nothing is.
+    """
+
+    x: float
+    y: float
+    width: float
+    height: float
+    name: str
+    kind: str
+    look: str
+    lines: tuple[str, ...]
+    title: str
+    link: str | None
+    focus: str | None = None
+    below: str = ""
+    bar: Bar | None = None
+    cells: tuple[Cell, ...] = ()
+
+
+@dataclass(frozen=True)
+class Wire:
+    """A way of power, from the bottom of a box to the top of another."""
+
+    path: str
+    alive: bool
+
+
+@dataclass(frozen=True)
+class Drawing:
+    """Everything to write; width and height in SVG units."""
+
+    width: float
+    height: float
+    boxes: tuple[Box, ...]
+    wires: tuple[Wire, ...]
+
+
+def draw(power: Power, data: Mapping[str, Any], focus: str | None = None) -> Drawing:
+    """The diagram of the plant.
+
+    Args:
+        power: the declared topology.
+        data: what `controllers.single_line` answered.
+        focus: an element; only what is above and below it is drawn.
+    """
+    chart = chart_of(power, focus)
+    size = {key: _size(item) for key, item in chart.items.items()}
+    rows = ordered(chart)
+    middle = centres(chart, rows, {key: width for key, (width, _) in size.items()})
+    top: dict[str, float] = {}
+    y = MARGIN
+    for row in rows:
+        top |= dict.fromkeys(row, y)
+        y += max([LAYER, *(size[key][1] + LAYER - BOX[1] for key in row)])
+    boxes = _Boxes(power, data, focus, chart)
+    placed = tuple(
+        boxes.box(item, MARGIN + middle[key] - size[key][0] / 2.0, top[key], *size[key])
+        for key, item in chart.items.items()
+    )
+    wires = tuple(
+        Wire(
+            _elbow(
+                MARGIN + middle[parent],
+                top[parent] + size[parent][1],
+                MARGIN + middle[key] + _spread(item, i, size[key][0]),
+                top[key],
+            ),
+            boxes.carries(parent),
+        )
+        for key, item in chart.items.items()
+        for i, parent in enumerate(item.parents)
+    )
+    right = max((box.x + box.width for box in placed), default=0.0)
+    bottom = max((box.y + box.height for box in placed), default=0.0)
+    return Drawing(right + MARGIN, bottom + MARGIN, placed, wires)
+
+
+def _size(item: Item) -> tuple[float, float]:
+    if item.sort == "element":
+        return BOX
+    if item.sort == "group":
+        return GROUP
+    across = min(len(item.members), CELLS)
+    down = -(-len(item.members) // CELLS)
+    return max(BOX[0], across * CELL[0] + 12.0), HEAD + down * CELL[1] + 8.0
+
+
+def _spread(item: Item, i: int, width: float) -> float:
+    """Where the i-th wire arrives, from the middle of the box: side by side, in order."""
+    count = len(item.parents)
+    return 0.0 if count < 2 else (i / (count - 1) - 0.5) * min(width / 2.0, 24.0 * count)
+
+
+def _elbow(x0: float, y0: float, x1: float, y1: float) -> str:
+    half = y1 - (LAYER - BOX[1]) / 2.0
+    return f"M{x0:.1f} {y0:.1f}V{half:.1f}H{x1:.1f}V{y1:.1f}"
+
+
+class _Boxes:
+    """Makes boxes of one answer."""
+
+    def __init__(
+        self, power: Power, data: Mapping[str, Any], focus: str | None, chart: Chart
+    ) -> None:
+        self.power, self.focus, self.chart = power, focus, chart
+        self.fail: Sequence[str] = data["fail"]
+        self.elements = {row["element"]: row for row in data["elements"]}
+        self.racks = {row["rack"]: row for row in data["racks"]}
+        self.loads = {row["load"]: row for row in data["loads"]}
+
+    def carries(self, key: str) -> bool:
+        """Whether power comes from an element or group."""
+        row = self.elements.get(key)
+        if row is not None:
+            return bool(row["state"] == "up")
+        group = self.power.groups[key]
+        needs = len(group.members) if group.needs is None else group.needs
+        return sum(self.carries(member) for member in group.members) >= needs
+
+    def box(self, item: Item, x: float, y: float, width: float, height: float) -> Box:
+        if item.sort == "element":
+            return self._element(item.key, x, y, width, height)
+        if item.sort == "group":
+            return self._group(item.key, x, y, width, height)
+        return self._block(item, x, y, width, height)
+
+    def _element(self, name: str, x: float, y: float, width: float, height: float) -> Box:
+        row = self.elements[name]
+        state, limit_w, load_w = row["state"], row["limit_w"], row["load_w"]
+        lines = [STATES[state]] if state != "up" else [_of(load_w, limit_w)]
+        look = state
+        if state == "up":
+            left_w = row["headroom_w"]
+            over = limit_w is not None and load_w > limit_w
+            look = "over" if over else "thin" if left_w is not None and left_w < 0.0 else "up"
+            if row["seconds_to_trip"] is not None:
+                lines.append(f"trips in {int(row['seconds_to_trip'])} s")
+            elif left_w is not None:
+                word = "room" if left_w >= 0.0 else "lacks"
+                lines.append(f"{word} {watts(abs(left_w))}")
+        bar = None
+        if state == "up" and limit_w:
+            bar = Bar(_share(load_w, limit_w), _share(row["worst_w"] or 0.0, limit_w))
+        return Box(
+            x,
+            y,
+            width,
+            height,
+            name,
+            row["kind"],
+            look,
+            tuple(lines),
+            self._title(row),
+            self._link(name),
+            *self._focus(name),
+            bar=bar,
+        )
+
+    def _title(self, row: Mapping[str, Any]) -> str:
+        words = [f"{row['element']}, {row['kind']}: {STATES.get(row['state'], 'carries power')}"]
+        if row["state"] == "up":
+            words.append(f"load {_of(row['load_w'], row['limit_w'])}")
+            if row["worst_case"] is not None:
+                words.append(f"worst {watts(row['worst_w'])}, {row['worst_case']}")
+            if row["moved_w"]:
+                words.append(f"{'+' if row['moved_w'] > 0 else ''}{watts(row['moved_w'])} by this")
+        return "; ".join(words)
+
+    def _group(self, name: str, x: float, y: float, width: float, height: float) -> Box:
+        group = self.power.groups[name]
+        needs = len(group.members) if group.needs is None else group.needs
+        alive = sum(self.carries(member) for member in group.members)
+        look = "group" if alive >= needs else "dead"
+        title = f"{name}: {alive} of {len(group.members)} alive, {needs} needed"
+        return Box(x, y, width, height, name, "bus", look, (), title, None)
+
+    def _block(self, item: Item, x: float, y: float, width: float, height: float) -> Box:
+        rows = self.racks if item.sort == "racks" else self.loads
+        cells = []
+        for i, name in enumerate(item.members):
+            row = rows[name]
+            state = row["state"]
+            said = "" if state == "up" else f", {STATES[state]}"
+            cells.append(
+                Cell(
+                    x + 6.0 + (i % CELLS) * CELL[0],
+                    y + HEAD + (i // CELLS) * CELL[1],
+                    name,
+                    state.replace(" ", "-"),
+                    f"{name}: {watts(row['load_w'])}{said}",
+                )
+            )
+        total = watts(sum(rows[name]["load_w"] for name in item.members))
+        count = len(item.members)
+        word = item.sort[:-1] if count == 1 else item.sort
+        name = f"{count} {word}, {total}"
+        return Box(
+            x, y, width, height, name, item.sort, "block", (), name, None, cells=tuple(cells)
+        )
+
+    def _link(self, name: str) -> str:
+        """Fail one more; a failed one is put back."""
+        fail = [each for each in self.fail if each != name]
+        if name not in self.fail:
+            fail.append(name)
+        query = [("fail", each) for each in fail]
+        if self.focus is not None:
+            query.append(("focus", self.focus))
+        return "/single-line" + (f"?{urlencode(query)}" if query else "")
+
+    def _focus(self, name: str) -> tuple[str | None, str]:
+        if name not in self.chart.hidden:
+            return None, ""
+        elements, racks = self.chart.hidden[name]
+        query = [("fail", each) for each in self.fail]
+        address = f"/single-line?{urlencode([*query, ('focus', name)])}"
+        return address, f"+ {elements} elements, {racks} loads"
+
+
+def _share(value_w: float, limit_w: float) -> float:
+    return min(value_w / limit_w, 1.1) / 1.1
+
+
+def _of(load_w: float | None, limit_w: float | None) -> str:
+    return watts(load_w) + ("" if limit_w is None else f" of {watts(limit_w)}")
