@@ -13,7 +13,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Final, Protocol
 
-from api.drills import Drills
 from api.upkeep import Upkeep
 from facility.clock import Clock
 from facility.commands import AlarmEvent, Decision, Mode, Override
@@ -311,10 +310,6 @@ class Hall(Protocol):
         """The service calls `feed.publish(decision)` after each cycle."""
 
     @property
-    def drills(self) -> Drills:
-        """Declared losses, supposed or measured."""
-
-    @property
     def upkeep(self) -> Upkeep:
         """Maintenance, and questions about it."""
 
@@ -341,6 +336,14 @@ class Hall(Protocol):
 
         Raises:
             Unknown: an element that the hall does not have.
+        """
+
+    async def single_line(self, fail: Sequence[str]) -> Mapping[str, Any]:
+        """The single-line diagram as data (`controllers.single_line`), less these elements.
+
+        Raises:
+            Unknown: an element that the hall does not have.
+            Refused: no cycle has run yet.
         """
 
     async def set_mode(self, scope: str, mode: Mode, by: str, reason: str) -> None:

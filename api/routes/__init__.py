@@ -9,7 +9,6 @@ from fastapi import APIRouter
 from api.routes import (
     alarms,
     control,
-    drills,
     events,
     facility,
     journal,
@@ -26,7 +25,6 @@ ROUTERS: Final[tuple[APIRouter, ...]] = (
     journal.router,
     control.router,
     maintenance.router,
-    drills.router,
     alarms.router,
     webhooks.router,
     events.router,

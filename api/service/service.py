@@ -33,7 +33,9 @@ from api.service.timings import cycle_milliseconds
 from api.service.tripwire import Tripwire
 from api.service.upkeep import ServiceUpkeep
 from api.webhooks import Courier
+from controllers.cycle import CycleInput
 from controllers.loop import ControlLoop
+from controllers.single_line import single_line
 from controllers.whatif import at_most, what_if
 from drivers.collect import Collector
 from drivers.node import NodeDevice
@@ -69,15 +71,11 @@ class Service:
         self.letting_go = LettingGo(parts.nodes, parts.facility)
         self.absence = Absence(parts.store, parts.clock, parts.facility.site.name)
         self.loop = make_loop(self)
-        allowed = parts.simulated or parts.facility.control.drills == "allowed"
-        self.drills = ServiceDrills(
-            parts.site, parts.store, parts.clock, self.loop, allowed=allowed
-        )
+
+    # ---- what it is ----------------------------------------------------------------------------
         self.upkeep = ServiceUpkeep(
             parts.site, parts.store, parts.clock, parts.workers, parts.loaded.sha256, self.loop
         )
-
-    # ---- what it is ----------------------------------------------------------------------------
 
     @property
     def facility(self) -> Facility:
@@ -203,10 +201,9 @@ class Service:
         self._feed.remember(a.event for a in await committed(self.store.alarms(active_only=True)))
         self.loop.set_modes(self._modes)
         self.loop.set_overrides(self.overrides())
-        await self.upkeep.restore()
-        await self.drills.restore()
 
     async def resolve_open_intents(self) -> None:
+        await self.upkeep.restore()
         """End commands that a former run sent and never saw answered, by what is read back."""
         acks: list[Ack] = []
         frozen = self._parts.image.freeze(self.clock.utc_ms(), self.clock.monotonic_s())
@@ -267,13 +264,23 @@ class Service:
 
     async def what_if(self, fail: Sequence[str]) -> Mapping[str, Any]:
         """Headroom for the present load with these elements lost."""
+        inputs = self._asked_of(fail)
+        return what_if(self._parts.site, self.loop.memory, inputs, fail).to_json()
+
+    async def single_line(self, fail: Sequence[str]) -> Mapping[str, Any]:
+        """The single-line diagram as data; caps that would follow are solved in a worker."""
+        inputs, memory, site = self._asked_of(fail), self.loop.memory, self._parts.site
+        work = self._parts.workers.submit(lambda: single_line(site, memory, inputs, fail))
+        return await asyncio.wrap_future(work)
+
+    def _asked_of(self, fail: Sequence[str]) -> CycleInput:
+        """What the last cycle was given, when every element asked about exists."""
         unknown = [e for e in fail if e not in self._parts.site.topology.element_index]
         if unknown:
             raise Unknown(f"no element {unknown[0]!r}")
-        inputs = self.loop.inputs
-        if inputs is None:
+        if self.loop.inputs is None:
             raise Refused("no cycle has run yet")
-        return what_if(self._parts.site, self.loop.memory, inputs, fail).to_json()
+        return self.loop.inputs
 
     def _known_scope(self, scope: str) -> None:
         if scope not in self.scopes():

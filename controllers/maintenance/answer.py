@@ -128,7 +128,8 @@ def _verdict(element: str, answer: str, cost: Price) -> str:
     told = " ".join(one.text for one in cost.consequences)
     caps = "" if cost.caps is None else cost.caps.text
     if answer == "yes":
-        return f"Yes: {element} may be opened, and any further single loss is survivable. {caps}".strip()
+        words = f"Yes: {element} may be opened, and any further single loss is survivable."
+        return f"{words} {caps}".strip()
     if answer == "no":
         return f"No: {element} must not be opened then. {told} {caps}".strip()
     return f"Only if somebody accepts this: {told} {caps}".strip()
@@ -141,8 +142,10 @@ def text_of(statement: dict[str, Any]) -> str:
         f"Window: {statement['window']['text']}",
         f"Answer: {statement['answer'].upper()}",
         statement["verdict"],
-        (f"Load: {statement['forecast']['total_w'] / 1e3:.0f} kW in all; "
-        f"{statement['forecast']['basis']}."),
+        (
+            f"Load: {statement['forecast']['total_w'] / 1e3:.0f} kW in all; "
+            f"{statement['forecast']['basis']}."
+        ),
         "",
     ]
     for step in statement["steps"]:
@@ -153,8 +156,10 @@ def text_of(statement: dict[str, Any]) -> str:
         lines += ["", f"Also out then: {', '.join(statement['other_work'])}."]
     lines += [
         "",
-        (f"Asked by {statement['asked_by']} at {statement['asked_at']}; "
-        f"valid until {statement['valid_until']}."),
+        (
+            f"Asked by {statement['asked_by']} at {statement['asked_at']}; "
+            f"valid until {statement['valid_until']}."
+        ),
         f"Void if: {'; '.join(statement['void_if'])}.",
         f"Config {statement['config_sha256'][:16]}, data {statement['data']['text']}.",
         f"Statement {statement['id']}",

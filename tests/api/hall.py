@@ -25,6 +25,7 @@ from api.service.upkeep import ServiceUpkeep
 from api.service.workers import InlineWorkers
 from controllers.cycle.state import CycleInput, Memory
 from controllers.headroom import sentence, study
+from controllers.single_line import compose
 from facility.commands import (
     AlarmEvent,
     Bounds,
@@ -317,6 +318,13 @@ class MemoryHall:
 
     def overrides(self) -> Sequence[Override]:
         return list(self.held.values())
+
+    async def single_line(self, fail: Sequence[str]) -> Mapping[str, Any]:
+        before, after = self._study(), self._study(fail)
+        left_s = np.full(len(after.topology.elements), math.inf)
+        loops = self.facility.cooling.loops
+        caps = {"text": "No cap has to come down.", "nodes": []} if fail else None
+        return compose(before, after, fail=fail, lost=(), left_s=left_s, loops=loops, caps=caps)
 
     async def what_if(self, fail: Sequence[str]) -> Mapping[str, Any]:
         found: dict[str, Any] = self._study(fail).to_json()
