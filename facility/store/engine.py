@@ -111,6 +111,10 @@ def _engine(url: str | URL, *, reading: bool) -> sa.Engine:
             cursor.execute("PRAGMA auto_vacuum=INCREMENTAL")
             cursor.execute("PRAGMA journal_mode=WAL")
             cursor.execute("PRAGMA synchronous=FULL")
+            # The log is written back after this many pages (32 MiB): a page that many
+            # transactions change is then written to the file once.
+            cursor.execute("PRAGMA wal_autocheckpoint=8000")
+            cursor.execute("PRAGMA cache_size=-65536")
             cursor.execute("PRAGMA journal_size_limit=67108864")
         if place is not None:
             place.remember()

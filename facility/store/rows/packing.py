@@ -2,10 +2,11 @@
 
 A packed scan is one flag byte and a body:
 
-- values, little-endian, in the narrowest form that gives every bit back: whole numbers of 10^-d,
-  d = 0…3, in int16 or int32 (`WHOLE`, `SHORT`, `d` in two bits, `TIMES` where a value is the number
-  times 10^-d and not the number over 10^d, which differ in the last bit; the least integer stands
-  for NaN), float32 (`NARROW`), or float64;
+- values, little-endian, in the narrowest form that gives every bit back: whole numbers with a
+  decimal form (`WHOLE`) in int32 or int16 (`SHORT`), float32 (`NARROW`), or float64. A decimal
+  form says what a whole number q stands for, see `_DECIMALS`; it is in the flags, or, where the
+  points have different ones (`MIXED`), before the numbers in four bits a point, low half first.
+  The least integer stands for NaN;
 - then one quality byte per point, left out if all are GOOD (`ALL_GOOD`);
 - the body deflated at level 1 (`DEFLATED`) where that makes it smaller; bodies under
   `_WORTH_DEFLATING` bytes are not tried, since the saving would not pay for the call.
@@ -17,8 +18,7 @@ more here than the last byte; `pack_all` looks at a whole batch at once.
 from __future__ import annotations
 
 import zlib
-from collections.abc import Callable, Sequence
-from functools import partial
+from collections.abc import Sequence
 from typing import Any, Final
 
 import numpy as np
@@ -29,17 +29,30 @@ from facility.points import ByteArray, FloatArray, IntArray
 NARROW: Final = 1
 ALL_GOOD: Final = 2
 DEFLATED: Final = 4
-_DECIMALS_AT: Final = 3  # the two bits from here
-WHOLE: Final = 32
-SHORT: Final = 64
-TIMES: Final = 128
+WHOLE: Final = 8
+SHORT: Final = 16
+_FORM_AT: Final = 5  # the three bits from here
+MIXED: Final = 7
+#: Decimals, and whether the value is q times 10^-decimals, as drivers scale, or q over
+#: 10^decimals, as people write: the two differ in the last bit.
+_DECIMALS: Final = (
+    (0, False),
+    (1, True),
+    (1, False),
+    (2, True),
+    (2, False),
+    (3, True),
+    (3, False),
+)
+_TENS: Final = np.array([10.0**decimals for decimals, _ in _DECIMALS])
+_TIMES: Final = np.array([times for _, times in _DECIMALS])
+_PLAIN_FLAGS: Final = NARROW | ALL_GOOD | DEFLATED
 #: Above it a row of SQLite's clustered table would spill onto a page of its own.
 _WORTH_DEFLATING: Final = 900
-_TENS: Final = (1.0, 10.0, 100.0, 1000.0)
 _NAN_BITS: Final = np.float64("nan").view(np.int64)
 _NO_SHORT: Final = np.iinfo(np.int16).min
 _NO_LONG: Final = np.iinfo(np.int32).min
-_PLAIN_FLAGS: Final = NARROW | ALL_GOOD | DEFLATED
+_FLAG: Final = [bytes((flag,)) for flag in range(256)]
 _Numbers = npt.NDArray[Any]
 _Bools = npt.NDArray[np.bool_]
 
@@ -63,15 +76,17 @@ def pack_all(scans: Sequence[tuple[FloatArray, ByteArray]]) -> list[bytes]:
     for i in np.flatnonzero(~good).tolist():
         bodies[i] += quality[starts[i] : ends[i]].tobytes()
     flags = (forms | np.where(good, ALL_GOOD, 0)).tolist()
-    return [_finished(flag, body) for flag, body in zip(flags, bodies, strict=True)]
+    packed = [_FLAG[flag] + body for flag, body in zip(flags, bodies, strict=True)]
+    for i in np.flatnonzero(lengths >= _WORTH_DEFLATING // 8).tolist():
+        packed[i] = _deflated(packed[i])
+    return packed
 
 
-def _finished(flag: int, body: bytes) -> bytes:
-    if len(body) >= _WORTH_DEFLATING:
-        small = zlib.compress(body, 1)
-        if len(small) < len(body):
-            return bytes((flag | DEFLATED,)) + small
-    return bytes((flag,)) + body
+def _deflated(data: bytes) -> bytes:
+    if len(data) < _WORTH_DEFLATING:
+        return data
+    small = zlib.compress(data[1:], 1)
+    return _FLAG[data[0] | DEFLATED] + small if len(small) < len(data) - 1 else data
 
 
 def _all(where: _Bools, starts: IntArray, lengths: IntArray) -> _Bools:
@@ -89,81 +104,92 @@ def _narrowest(
     """The values of each stretch in the narrowest form that keeps them, and its flags."""
     bodies: list[bytes] = [b""] * len(starts)
     flags = np.zeros(len(starts), dtype=np.int64)
-    left = np.arange(len(starts))
-    rest = values
-    for note, form in _FORMS:
-        sizes = lengths[left]
-        begins = np.cumsum(sizes) - sizes
-        numbers, fits = form(rest)
-        taken = _all(fits, begins, sizes)
-        _cut(bodies, left[taken], numbers, begins[taken], sizes[taken])
-        flags[left[taken]] = note
-        if note & WHOLE:
-            nan = numbers == _NO_LONG
-            short = taken & _all((np.abs(numbers) < -_NO_SHORT) | nan, begins, sizes)
-            halves = np.where(nan, _NO_SHORT, numbers).astype("<i2")
-            _cut(bodies, left[short], halves, begins[short], sizes[short])
-            flags[left[short]] |= SHORT
-        if taken.all():
-            break
-        rest = rest[np.repeat(~taken, sizes)]
-        left = left[~taken]
+    numbers, forms = _as_whole(values)
+    whole = _all(forms < MIXED, starts, lengths)
+    nan = numbers == _NO_LONG
+    short = whole & _all((np.abs(numbers) < -_NO_SHORT) | nan, starts, lengths)
+    _cut(bodies, whole & ~short, numbers, starts, lengths)
+    if short.any():
+        halves = np.where(nan, _NO_SHORT, numbers).astype("<i2")
+        _cut(bodies, short, halves, starts, lengths)
+    first = np.zeros(len(starts), dtype=np.int64)
+    first[lengths > 0] = forms[starts[lengths > 0]]
+    alike = _all(forms == np.repeat(first, lengths), starts, lengths)
+    mixed = whole & ~alike
+    if mixed.any():
+        _put_forms(bodies, mixed, forms, starts, lengths)
+    form = np.where(alike, first, MIXED) << _FORM_AT
+    flags[whole] = WHOLE | form[whole] | np.where(short[whole], SHORT, 0)
+    if not whole.all():
+        with np.errstate(over="ignore", invalid="ignore"):
+            singles = values.astype("<f4")
+        same = singles.astype("<f8").view(np.int64) == values.view(np.int64)
+        narrow = ~whole & _all(same, starts, lengths)
+        flags[narrow] = NARROW
+        _cut(bodies, narrow, singles, starts, lengths)
+        _cut(bodies, ~whole & ~narrow, values, starts, lengths)
     return bodies, flags
 
 
-def _cut(
-    bodies: list[bytes], which: IntArray, numbers: _Numbers, begins: IntArray, sizes: IntArray
+def _as_whole(values: FloatArray) -> tuple[_Numbers, ByteArray]:
+    """int32[n] q and uint8[n] decimal form of each value; MIXED where it has none."""
+    numbers = np.zeros(len(values), dtype="<i4")
+    forms = np.full(len(values), MIXED, dtype=np.uint8)
+    left: Any = slice(None)
+    rest = values
+    for form, (ten, times) in enumerate(zip(_TENS.tolist(), _TIMES.tolist(), strict=True)):
+        with np.errstate(invalid="ignore", over="ignore"):
+            near = np.rint(rest * ten)
+            back = near * (1.0 / ten) if times else near / ten
+            # -0.0 is no whole number: added to 0.0 it changes its bits.
+            fits = ((back + 0.0).view(np.int64) == rest.view(np.int64)) & (np.abs(near) < 2.0**31)
+        if not form:
+            where = np.flatnonzero(fits)
+            left = np.flatnonzero(~fits)
+        else:
+            where, left = left[fits], left[~fits]
+        numbers[where] = near[fits]
+        forms[where] = form
+        rest = rest[~fits]
+        if not form:
+            nan = rest.view(np.int64) == _NAN_BITS
+            numbers[left[nan]] = _NO_LONG
+            forms[left[nan]] = 0
+            left, rest = left[~nan], rest[~nan]
+        if not len(rest):
+            break
+    return numbers, forms
+
+
+def _put_forms(
+    bodies: list[bytes], which: _Bools, forms: ByteArray, starts: IntArray, lengths: IntArray
 ) -> None:
-    """Put the bytes of each stretch of `numbers` in its place."""
+    """Put the forms of those stretches, two to a byte, before what stands in their places."""
+    sizes = (lengths + 1) // 2
+    begins = np.cumsum(sizes) - sizes
+    position = np.arange(len(forms)) - np.repeat(starts, lengths)
+    place = np.repeat(begins, lengths) + position // 2
+    high = position % 2 == 1
+    pairs = np.zeros(int(sizes.sum()), dtype=np.uint8)
+    pairs[place[~high]] = forms[~high]
+    pairs[place[high]] |= forms[high] << 4
+    buffer = pairs.tobytes()
+    for i, begin, size in zip(
+        np.flatnonzero(which).tolist(), begins[which].tolist(), sizes[which].tolist(), strict=True
+    ):
+        bodies[i] = buffer[begin : begin + size] + bodies[i]
+
+
+def _cut(
+    bodies: list[bytes], which: _Bools, numbers: _Numbers, starts: IntArray, lengths: IntArray
+) -> None:
+    """Put the bytes of those stretches of `numbers` in their places."""
     width, buffer = numbers.itemsize, numbers.tobytes()
-    ends = ((begins + sizes) * width).tolist()
-    for i, begin, end in zip(which.tolist(), (begins * width).tolist(), ends, strict=True):
+    begins, ends = starts * width, (starts + lengths) * width
+    for i, begin, end in zip(
+        np.flatnonzero(which).tolist(), begins[which].tolist(), ends[which].tolist(), strict=True
+    ):
         bodies[i] = buffer[begin:end]
-
-
-def _as_tenths(decimals: int, times: bool, values: FloatArray) -> tuple[_Numbers, _Bools]:
-    bits = values.view(np.int64)
-    with np.errstate(invalid="ignore", over="ignore"):
-        near = np.rint(values * _TENS[decimals])
-        inside = np.abs(near) < 2.0**31
-    numbers = np.where(inside, near, 0.0).astype("<i4")
-    fits = (_from_tenths(numbers, decimals, times).view(np.int64) == bits) & inside
-    nan = bits == _NAN_BITS
-    numbers[nan] = _NO_LONG
-    return numbers, fits | nan
-
-
-def _from_tenths(numbers: _Numbers, decimals: int, times: bool) -> FloatArray:
-    wide: FloatArray = numbers.astype(np.float64)
-    if decimals:
-        wide = wide * (1.0 / _TENS[decimals]) if times else wide / _TENS[decimals]
-    return wide
-
-
-def _as_narrow(values: FloatArray) -> tuple[_Numbers, _Bools]:
-    with np.errstate(over="ignore", invalid="ignore"):
-        narrow = values.astype("<f4")
-    return narrow, narrow.astype("<f8").view(np.int64) == values.view(np.int64)
-
-
-def _as_they_are(values: FloatArray) -> tuple[_Numbers, _Bools]:
-    return values, np.ones(len(values), dtype=bool)
-
-
-_TENTHS: Final = ((0, False), (1, False), (2, False), (3, False), (1, True), (2, True), (3, True))
-#: flags and how to try the form, cheapest result first: numbers, and where each gives its value
-#: back bit for bit.
-_FORMS: Final[tuple[tuple[int, Callable[[FloatArray], tuple[_Numbers, _Bools]]], ...]] = (
-    *(
-        (
-            WHOLE | decimals << _DECIMALS_AT | (TIMES if times else 0),
-            partial(_as_tenths, decimals, times),
-        )
-        for decimals, times in _TENTHS
-    ),
-    (NARROW, _as_narrow),
-    (0, _as_they_are),
-)
 
 
 def unpack(data: bytes, n: int) -> tuple[FloatArray, ByteArray]:
@@ -196,12 +222,12 @@ def unpack_all(scans: Sequence[bytes], n: int) -> tuple[FloatArray, ByteArray]:
     return values, quality
 
 
-def _bodies(flags: int, scans: Sequence[bytes], n: int) -> npt.NDArray[np.uint8]:
+def _bodies(flags: int, scans: Sequence[bytes], n: int) -> ByteArray:
     """uint8[m, bytes]: the inflated bodies of scans with the same flags, checked."""
     whole = flags & WHOLE
-    if (flags & ~_PLAIN_FLAGS and not whole) or (whole and flags & NARROW):
+    if (whole and flags & NARROW) or (not whole and flags & ~_PLAIN_FLAGS):
         raise ValueError(f"a packed scan with unknown flags {flags:#x}")
-    due = n * _width(flags) + (0 if flags & ALL_GOOD else n)
+    due = _forms_width(flags, n) + n * _width(flags) + (0 if flags & ALL_GOOD else n)
     if flags & DEFLATED:
         try:
             scans = [b"\0" + zlib.decompress(data[1:]) for data in scans]
@@ -219,15 +245,34 @@ def _width(flags: int) -> int:
     return 4 if flags & NARROW else 8
 
 
-def _unpacked(
-    flags: int, bodies: npt.NDArray[np.uint8], n: int
-) -> tuple[FloatArray, ByteArray | int]:
-    width = _width(flags)
-    raw = np.ascontiguousarray(bodies[:, : n * width])
-    grades = 0 if flags & ALL_GOOD else bodies[:, n * width :]
+def _forms_width(flags: int, n: int) -> int:
+    return (n + 1) // 2 if flags & WHOLE and flags >> _FORM_AT == MIXED else 0
+
+
+def _unpacked(flags: int, bodies: ByteArray, n: int) -> tuple[FloatArray, ByteArray | int]:
+    begin = _forms_width(flags, n)
+    end = begin + n * _width(flags)
+    raw = np.ascontiguousarray(bodies[:, begin:end])
+    grades = 0 if flags & ALL_GOOD else bodies[:, end:]
     if not flags & WHOLE:
         return raw.view("<f4" if flags & NARROW else "<f8").astype(np.float64), grades
     numbers = raw.view("<i2" if flags & SHORT else "<i4")
-    wide = _from_tenths(numbers, flags >> _DECIMALS_AT & 0b11, bool(flags & TIMES))
+    forms: ByteArray | int = flags >> _FORM_AT
+    if forms == MIXED:
+        pairs = bodies[:, :begin]
+        forms = np.stack((pairs & 0b111, pairs >> 4 & 0b111), axis=-1).reshape(len(bodies), -1)[
+            :, :n
+        ]
+        if (forms == MIXED).any():
+            raise ValueError("a packed scan with an unknown decimal form")
+    wide = numbers.astype(np.float64)
+    tens = _TENS[forms]
+    times = _TIMES[forms]
+    if np.all(times):
+        wide = wide * (1.0 / tens)
+    elif np.any(times):
+        wide = np.where(times, wide * (1.0 / tens), wide / tens)
+    else:
+        wide = wide / tens
     wide[numbers == (_NO_SHORT if flags & SHORT else _NO_LONG)] = np.nan
     return wide, grades

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from operator import itemgetter
 from typing import Any, Final
 
 import numpy as np
@@ -30,6 +31,7 @@ _INSERT: Final = (
 )
 _COPY: Final = "COPY {} (layout_id, source_ms, received_ms, data) FROM STDIN (FORMAT BINARY)"
 _Row = tuple[int, int, int, bytes]
+_place: Final = itemgetter(0, 1)
 
 
 def source_ms(scan: Scan) -> int:
@@ -104,10 +106,6 @@ def write_scans(connection: sa.Connection, scans: Sequence[Scan], ids: dict[str,
             f"SELECT layout_id, source_ms, received_ms, data FROM scan_again {_REPLACE}"
         )
         connection.exec_driver_sql("DROP TABLE scan_again")
-
-
-def _place(row: _Row) -> tuple[int, int]:
-    return row[0], row[1]
 
 
 def _copy(connection: sa.Connection, table: str, rows: Sequence[_Row]) -> None:

@@ -113,9 +113,8 @@ class Committer:
             with self._engine.begin() as connection:
                 self._replay_spill(connection)
                 if batch:
-                    new = scan_rows.layout_ids(
-                        connection, (scan.layout for scan in batch), self._layouts
-                    )
+                    unknown = [s.layout for s in batch if s.layout.key not in self._layouts]
+                    new = scan_rows.layout_ids(connection, unknown, self._layouts)
                     scan_rows.write_scans(connection, batch, {**self._layouts, **new})
                 if loss is not None:
                     scan_rows.write_dropped(connection, loss)
@@ -129,7 +128,7 @@ class Committer:
         self._up(began_s)
         self._layouts.update(new)
         self.scans += len(batch)
-        self.samples += sum(len(scan.layout) for scan in batch)
+        self.samples += sum(scan.values.size for scan in batch)
         return None
 
     def _replay_spill(self, connection: sa.Connection) -> None:

@@ -80,7 +80,7 @@ class Inbox:
     def add_scan(self, scan: Scan, now_s: float) -> None:
         """Queue a scan; drops and counts the oldest ones where the bound is passed."""
         self._scans.append((now_s, scan))
-        self.samples += len(scan.layout)
+        self.samples += scan.values.size
         self._trim()
 
     def add_job(self, job: Job) -> bool:
@@ -108,25 +108,25 @@ class Inbox:
             queue.clear()
         return taken
 
-    def take_scans(self, max_samples: int = 100_000) -> list[tuple[float, Scan]]:
+    def take_scans(self, max_samples: int = 250_000) -> list[tuple[float, Scan]]:
         """The oldest scans, up to about a number of samples."""
         taken: list[tuple[float, Scan]] = []
         room = max_samples
         while self._scans and room > 0:
             taken.append(self._scans.popleft())
-            room -= len(taken[-1][1].layout)
+            room -= taken[-1][1].values.size
         self.samples -= max_samples - room
         return taken
 
     def return_scans(self, batch: list[tuple[float, Scan]]) -> None:
         """Put back what could not be written; it is the oldest, so the bound bites it first."""
         self._scans.extendleft(reversed(batch))
-        self.samples += sum(len(scan.layout) for _, scan in batch)
+        self.samples += sum(scan.values.size for _, scan in batch)
         self._trim()
 
     def lose(self, scan: Scan, reason: str) -> None:
         """Count a scan that is gone."""
-        n = len(scan.layout)
+        n = scan.values.size
         self.dropped_scans += 1
         self.dropped_samples += n
         at_ms = scan.received_ms
@@ -166,5 +166,5 @@ class Inbox:
     def _trim(self) -> None:
         while self.samples > self._max_samples and self._scans:
             _, scan = self._scans.popleft()
-            self.samples -= len(scan.layout)
+            self.samples -= scan.values.size
             self.lose(scan, "queue full")

@@ -84,13 +84,14 @@ def test_the_cheapest_form_is_taken() -> None:
     for values, width in (
         (exact, 2),
         (exact * 1e5, 4),
-        (exact / 10, 2),
-        (exact * 0.1, 2),  # 0.30000000000000004
-        (np.append(exact[1:] / 10, np.nan), 2),
+        ((exact * 10 + 1) / 10, 2.5),
+        (exact * 0.1, 2.5),  # 0.30000000000000004; half a byte says that 1.0 is no 10 * 0.1
+        (np.append(exact[1:] / 10, np.nan), 2.5),
+        (np.append(exact[1:] * 0.01, 81234.5), 4.5),
         (exact + 2.0**-9, 4),
         (exact + np.pi, 8),
     ):
-        assert len(pack(values, zeros)) == 1 + 16 * width
+        assert len(pack(values, zeros)) == 1 + round(16 * width)
     assert pack(exact, zeros)[0] == WHOLE | SHORT | ALL_GOOD
     assert pack(exact + 2.0**-9, zeros)[0] == NARROW | ALL_GOOD
     assert pack(exact + np.pi, zeros + 2)[0] == 0
