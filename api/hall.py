@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Final, Protocol
 
+from api.drills import Drills
 from api.upkeep import Upkeep
 from facility.clock import Clock
 from facility.commands import AlarmEvent, Decision, Mode, Override
@@ -308,6 +309,10 @@ class Hall(Protocol):
     @property
     def feed(self) -> Feed:
         """The service calls `feed.publish(decision)` after each cycle."""
+
+    @property
+    def drills(self) -> Drills:
+        """Declared losses, supposed or measured."""
 
     @property
     def upkeep(self) -> Upkeep:

@@ -186,6 +186,7 @@ class Control(Strict):
     allow: tuple[AllowWrites, ...] = ()
     mode: Literal["off", "observe", "auto"] = "observe"
     period: PeriodS = 1.0
+    drills: Literal["refused", "allowed"] = "refused"  # real sheds; a simulation always may
 
 
 class AllocationSettings(Strict):

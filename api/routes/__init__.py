@@ -9,6 +9,7 @@ from fastapi import APIRouter
 from api.routes import (
     alarms,
     control,
+    drills,
     events,
     facility,
     journal,
@@ -25,6 +26,7 @@ ROUTERS: Final[tuple[APIRouter, ...]] = (
     journal.router,
     control.router,
     maintenance.router,
+    drills.router,
     alarms.router,
     webhooks.router,
     events.router,

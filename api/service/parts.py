@@ -22,7 +22,7 @@ from facility.store import Store
 
 @dataclass
 class Parts:
-    """What wiring puts together."""
+    """What wiring puts together; `simulated`: there is no plant but a simulated one."""
 
     loaded: Loaded
     facility: Facility
@@ -36,5 +36,6 @@ class Parts:
     lease: HallLease
     courier: Courier
     workers: Workers
+    simulated: bool = False
     recorder: Recorder | None = None
     remote: RemoteWriter | None = None

@@ -72,6 +72,7 @@ class Running:
         Returns:
             names of tasks that did not end.
         """
+        await self._service.drills.close()
         stuck = await self.supervisor.stop()
         self._service.close_recording()
         try:

@@ -25,6 +25,7 @@ from api.hall import (
 )
 from api.remote_write import RemoteWriter
 from api.service.absence import Absence
+from api.service.drilling import ServiceDrills
 from api.service.hall_lease import HallLease
 from api.service.letting_go import LettingGo
 from api.service.parts import Parts
@@ -71,11 +72,15 @@ class Service:
         self.letting_go = LettingGo(parts.nodes, parts.facility)
         self.absence = Absence(parts.store, parts.clock, parts.facility.site.name)
         self.loop = make_loop(self)
-
-    # ---- what it is ----------------------------------------------------------------------------
+        allowed = parts.simulated or parts.facility.control.drills == "allowed"
+        self.drills = ServiceDrills(
+            parts.site, parts.store, parts.clock, self.loop, allowed=allowed
+        )
         self.upkeep = ServiceUpkeep(
             parts.site, parts.store, parts.clock, parts.workers, parts.loaded.sha256, self.loop
         )
+
+    # ---- what it is ----------------------------------------------------------------------------
 
     @property
     def facility(self) -> Facility:
@@ -201,9 +206,10 @@ class Service:
         self._feed.remember(a.event for a in await committed(self.store.alarms(active_only=True)))
         self.loop.set_modes(self._modes)
         self.loop.set_overrides(self.overrides())
+        await self.upkeep.restore()
+        await self.drills.restore()
 
     async def resolve_open_intents(self) -> None:
-        await self.upkeep.restore()
         """End commands that a former run sent and never saw answered, by what is read back."""
         acks: list[Ack] = []
         frozen = self._parts.image.freeze(self.clock.utc_ms(), self.clock.monotonic_s())
@@ -234,12 +240,15 @@ class Service:
         device = self._parts.devices.get(command.point.device)
         if device is None:
             return Ack(command, Outcome.REJECTED, None, "no such device", self.clock.utc_ms())
-        return await device.write(command)
+        ack = await device.write(command)
+        self.drills.heard([ack])
+        return ack
 
     def after_cycle(self, decision: Decision) -> None:
         """Tell listeners, and let leases carry the plan's fallbacks."""
         self._cycle_s = self.clock.monotonic_s()
         self._count(decision)
+        self.drills.after_cycle(decision)
         tell(decision)
         plan = decision.facts["allocation"]["plan"]
         for entry in plan.get("nodes", ()):
@@ -259,6 +268,7 @@ class Service:
         """Wake the loop at once when a power meter has just gone dark."""
         if self._tripwire.touched_by(scan):
             self.loop.wake()
+        self.drills.saw(scan)
 
     # ---- what people propose -------------------------------------------------------------------
 

@@ -202,6 +202,7 @@ def build(
         lease=lease,
         courier=courier,
         workers=workers,
+        simulated=is_simulated,
         recorder=recorder,
         remote=outside.remote,
     )

@@ -21,6 +21,7 @@ from api.hall import (
     Unknown,
 )
 from api.picture import scopes
+from api.service.drilling import ServiceDrills
 from api.service.upkeep import ServiceUpkeep
 from api.service.workers import InlineWorkers
 from controllers.cycle.state import CycleInput, Memory
@@ -37,6 +38,7 @@ from facility.commands import (
     Severity,
 )
 from facility.config import Facility
+from facility.drills import Shed, Shedding
 from facility.kinds import KINDS
 from facility.loading import load
 from facility.maintenance import Maintenance
@@ -131,6 +133,8 @@ class Standing:
 
     hall: MemoryHall
     told: tuple[Maintenance, ...] = ()
+    shed: Shed | None = None
+    shedding: Shedding | None = None
     woken: int = 0
 
     @property
@@ -153,6 +157,12 @@ class Standing:
 
     def set_maintenance(self, works: Sequence[Maintenance]) -> None:
         self.told = tuple(works)
+
+    def set_shed(self, shed: Shed | None) -> None:
+        self.shed = shed
+
+    def set_shedding(self, proof: Shedding | None) -> None:
+        self.shedding = proof
 
     def wake(self) -> None:
         self.woken += 1
@@ -273,6 +283,10 @@ class MemoryHall:
     @functools.cached_property
     def site(self) -> SiteModel:
         return SiteModel.of(self.facility, self.table)
+
+    @functools.cached_property
+    def drills(self) -> ServiceDrills:
+        return ServiceDrills(self.site, self.store, self.clock, Standing(self), allowed=False)
 
     @functools.cached_property
     def upkeep(self) -> ServiceUpkeep:

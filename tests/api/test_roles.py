@@ -48,6 +48,9 @@ ROLES: dict[tuple[str, str], Role | None] = {
     ("GET", f"{V1}/maintenance"): Role.VIEWER,
     ("POST", f"{V1}/maintenance"): Role.OPERATOR,
     ("DELETE", f"{V1}/maintenance/{{id}}"): Role.OPERATOR,
+    ("GET", f"{V1}/drills"): Role.VIEWER,
+    ("POST", f"{V1}/drills"): Role.VIEWER,
+    ("DELETE", f"{V1}/drills/{{id}}"): Role.OPERATOR,
     ("GET", f"{V1}/switching/{{element}}"): Role.VIEWER,
     ("GET", f"{V1}/statements/key"): Role.VIEWER,
     ("POST", f"{V1}/statements/verify"): Role.VIEWER,
@@ -89,6 +92,7 @@ BODIES: dict[str, Any] = {
     "acknowledge": {"note": "on my way"},
     "maintenance": {"device": "pdu-r01-a", "end": "2027-01-01T00:00:00Z", "reason": "new meter"},
     "statements": {},
+    "drills": {"element": "pdu-b"},
 }
 FILLED = {
     "{rack}": "r01",
