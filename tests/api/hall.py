@@ -337,7 +337,7 @@ class MemoryHall:
         before, after = self._study(), self._study(fail)
         left_s = np.full(len(after.topology.elements), math.inf)
         loops = self.facility.cooling.loops
-        caps = {"text": "No cap has to come down.", "nodes": []} if fail else None
+        caps = {"text": "No cap has to come down.", "nodes": [], "fits": True} if fail else None
         return compose(before, after, fail=fail, lost=(), left_s=left_s, loops=loops, caps=caps)
 
     async def what_if(self, fail: Sequence[str]) -> Mapping[str, Any]:

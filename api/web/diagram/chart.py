@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from facility.config import LoadBase, Power
@@ -21,12 +21,14 @@ class Item:
         key: unique; an element or group name, or `racks:…` of a block.
         members: of a block, the racks or loads in it; of anything else empty.
         parents: keys above it, in order.
+        origin: of a bend, where its wire comes from; of anything else the key.
     """
 
     key: str
-    sort: Literal["element", "group", "racks", "loads"]
+    sort: Literal["element", "group", "racks", "loads", "bend"]
     members: tuple[str, ...]
     parents: tuple[str, ...]
+    origin: str
 
 
 @dataclass(frozen=True)
@@ -76,7 +78,7 @@ def chart_of(power: Power, focus: str | None = None) -> Chart:
 def _whole(power: Power) -> Chart:
     above = parents_of(power)
     items = {
-        name: Item(name, "group" if name in power.groups else "element", (), tuple(above[name]))
+        name: Item(name, "group" if name in power.groups else "element", (), above[name], name)
         for name in (*power.elements, *power.groups)
     }
     for item in (*_blocks("racks", power.racks), *_blocks("loads", power.loads)):
@@ -98,7 +100,8 @@ def _blocks(sort: Literal["racks", "loads"], loads: Mapping[str, LoadBase]) -> I
     for name, load in loads.items():
         by_feeds.setdefault(tuple(dict.fromkeys(load.feeds.values())), []).append(name)
     for feeds, members in by_feeds.items():
-        yield Item(f"{sort}:{members[0]}", sort, tuple(members), feeds)
+        key = f"{sort}:{members[0]}"
+        yield Item(key, sort, tuple(members), feeds, key)
 
 
 def _around(chart: Chart, focus: str) -> set[str]:
@@ -144,7 +147,24 @@ def _part(whole: Chart, kept: set[str]) -> Chart:
         if elements or racks:
             hidden[key] = (elements, racks)
     items = {key: item for key, item in whole.items.items() if key in kept}
-    return Chart(items, {key: whole.layer[key] for key in items}, hidden)
+    return _bent(Chart(items, {key: whole.layer[key] for key in items}, hidden))
+
+
+def _bent(chart: Chart) -> Chart:
+    """The same chart with a bend in every layer that a wire passes, so that it runs past boxes."""
+    items, layer = dict(chart.items), dict(chart.layer)
+    for item in chart.items.values():
+        above = []
+        for parent in item.parents:
+            last = parent
+            for row in range(layer[parent] + 1, layer[item.key]):
+                bend = f"bend:{parent}>{item.key}:{row}"
+                items[bend] = Item(bend, "bend", (), (last,), parent)
+                layer[bend] = row
+                last = bend
+            above.append(last)
+        items[item.key] = replace(item, parents=tuple(above))
+    return Chart(items, layer, chart.hidden)
 
 
 def _below(children: Mapping[str, list[str]], key: str) -> set[str]:

@@ -13,7 +13,9 @@ from api.web.wording import power as watts
 from facility.config import Power
 
 MARGIN: Final = 16.0
-LAYER: Final = 128.0
+#: Between layers; wires of different origin run sideways in lanes of their own there.
+SPACE: Final = 54.0
+LANES: Final = 7
 BOX: Final = (156.0, 78.0)
 GROUP: Final = (110.0, 24.0)
 CELL: Final = (46.0, 26.0)
@@ -111,12 +113,14 @@ def draw(power: Power, data: Mapping[str, Any], focus: str | None = None) -> Dra
     y = MARGIN
     for row in rows:
         top |= dict.fromkeys(row, y)
-        y += max([LAYER, *(size[key][1] + LAYER - BOX[1] for key in row)])
+        y += max(size[key][1] for key in row) + SPACE
     boxes = _Boxes(power, data, focus, chart)
     placed = tuple(
         boxes.box(item, MARGIN + middle[key] - size[key][0] / 2.0, top[key], *size[key])
         for key, item in chart.items.items()
+        if item.sort != "bend"
     )
+    lane = _lanes(chart, rows)
     wires = tuple(
         Wire(
             _elbow(
@@ -124,8 +128,9 @@ def draw(power: Power, data: Mapping[str, Any], focus: str | None = None) -> Dra
                 top[parent] + size[parent][1],
                 MARGIN + middle[key] + _spread(item, i, size[key][0]),
                 top[key],
+                lane[parent],
             ),
-            boxes.carries(parent),
+            boxes.carries(chart.items[parent].origin),
         )
         for key, item in chart.items.items()
         for i, parent in enumerate(item.parents)
@@ -140,6 +145,8 @@ def _size(item: Item) -> tuple[float, float]:
         return BOX
     if item.sort == "group":
         return GROUP
+    if item.sort == "bend":
+        return (2.0, 0.0)
     across = min(len(item.members), CELLS)
     down = -(-len(item.members) // CELLS)
     return max(BOX[0], across * CELL[0] + 12.0), HEAD + down * CELL[1] + 8.0
@@ -151,9 +158,23 @@ def _spread(item: Item, i: int, width: float) -> float:
     return 0.0 if count < 2 else (i / (count - 1) - 0.5) * min(width / 2.0, 24.0 * count)
 
 
-def _elbow(x0: float, y0: float, x1: float, y1: float) -> str:
-    half = y1 - (LAYER - BOX[1]) / 2.0
-    return f"M{x0:.1f} {y0:.1f}V{half:.1f}H{x1:.1f}V{y1:.1f}"
+def _lanes(chart: Chart, rows: Sequence[Sequence[str]]) -> dict[str, float]:
+    """Key -> how far above the next layer its wires run sideways, from 0 to 1.
+
+    Wires that crossed in one lane would look joined.
+    """
+    below = chart.children()
+    lane: dict[str, float] = {}
+    for row in rows:
+        wide = [key for key in row if below[key]]
+        count = min(len(wide), LANES)
+        lane |= {key: (1 + i % count) / (count + 1) for i, key in enumerate(wide)}
+    return lane
+
+
+def _elbow(x0: float, y0: float, x1: float, y1: float, lane: float) -> str:
+    turn = y1 - lane * SPACE
+    return f"M{x0:.1f} {y0:.1f}V{turn:.1f}H{x1:.1f}V{y1:.1f}"
 
 
 class _Boxes:
