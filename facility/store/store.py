@@ -23,6 +23,7 @@ from facility.store.engine import (
 )
 from facility.store.errors import SchemaMismatch, StoreError
 from facility.store.parts.alarms import Alarms
+from facility.store.parts.cords import Cords
 from facility.store.parts.drills import Drills
 from facility.store.parts.journal import JournalPart
 from facility.store.parts.maintenance import Works
@@ -120,7 +121,7 @@ def _prepare(engine: sa.Engine, clock: Clock) -> None:
         raise migrate.unreachable(error) from error
 
 
-class Store(Samples, Tidying, JournalPart, Alarms, People, Works, Drills):
+class Store(Samples, Tidying, JournalPart, Alarms, People, Works, Drills, Cords):
     """One hall's memory; see the module and `facility.store.parts`."""
 
     def __init__(

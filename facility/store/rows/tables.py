@@ -315,6 +315,23 @@ drill = sa.Table(
     _text("report"),  # JSON
 )
 
+cord_drill = sa.Table(
+    "cord_drill",
+    metadata,
+    _text("id", primary_key=True),
+    _text("load"),
+    _text("feed"),
+    _text("parent"),
+    _text("by_whom"),
+    _text("reason"),
+    sa.Column("started_ms", sa.BigInteger, nullable=False, index=True),
+    _ms("until_ms"),
+    _text("config_sha256"),
+    _ms("ended_ms", nullable=True),
+    _text("state"),
+    _text("evidence"),  # JSON
+)
+
 mode = sa.Table(
     "mode",
     metadata,
