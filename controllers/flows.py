@@ -41,6 +41,11 @@ def _weights(key: _ByIdentity) -> Weights:
     return Weights(c.entry_element[on], c.feed_column[c.entry_feed[on]], c.entry_weight[on])
 
 
+def feed_weights(topology: Topology) -> Weights:
+    """What each feed puts on each element as the plant stands, found once per topology."""
+    return _weights(_ByIdentity(topology))
+
+
 def from_feeds_w(topology: Topology, feed_w: FloatArray) -> FloatArray:
     """float64[E]: load of each element as its feeds' meters tell it; NaN unless all are read.
 
@@ -50,6 +55,6 @@ def from_feeds_w(topology: Topology, feed_w: FloatArray) -> FloatArray:
         topology: the plant as it is.
         feed_w: float64[F], W of each feed; NaN: not read.
     """
-    w = _weights(_ByIdentity(topology))
+    w = feed_weights(topology)
     carried = np.bincount(w.element, w.weight * feed_w[w.feed], len(topology.elements))
     return np.asarray(carried, dtype=np.float64)

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import math
-from functools import lru_cache
 
-import numpy as np
 import pytest
 
 from controllers.reconcile import (
@@ -16,84 +14,27 @@ from controllers.reconcile import (
     wiring_conditions,
     wiring_facts,
 )
-from drivers.sim import scenarios
-from drivers.sim.plant.world import World
-from facility.config import Facility
-from facility.loading import load_text
-from facility.points import Flaw, Layout, PointId, PointSpec, PointTable, Scan
+from drivers.sim.scenarios import Scenario
+from facility.points import Layout, PointId, PointSpec, PointTable
 from facility.site import SiteModel
-from facility.snapshot import LiveImage
-from tests.conftest import ROOT
-from tests.drivers.sim.halls import good_start
-
-DEMO = (ROOT / "facility" / "demo.yaml").read_text(encoding="utf-8")
-METERS = """
-  meter-row[1-2]-[a,b]:
-    {profile: pdu/raritan-px, address: "snmp://m-{1}{2}:161", auth: snmp,
-     measures: {element: "row{1}-{2}"}}
-  meter-cdu-[1-2]-[a,b]:
-    {profile: pdu/raritan-px, address: "snmp://c-{1}{2}:161", auth: snmp,
-     measures: {load: "cdu-{1}", feed: "{2}"}}
-"""
-#: As the plant is wired; each busway and each CDU cord has a meter of its own.
-TRUE = DEMO.replace("\ndevices:\n", f"\ndevices:{METERS}", 1)
-#: As somebody wrote it down: cord a of r05 hangs on row 2, not on row 1.
-WRONG = TRUE.replace(
-    "    r[05-08]: {feeds: {a: row2-a, b: row2-b}, rating: 32 kW, overhead: 2 kW}",
-    "    r05: {feeds: {a: row1-a, b: row2-b}, rating: 32 kW, overhead: 2 kW}\n"
-    "    r[06-08]: {feeds: {a: row2-a, b: row2-b}, rating: 32 kW, overhead: 2 kW}",
-)
+from tests.controllers.reconcile.rig import DEMO, TRUE, WRONG, View, facility
 
 
-@lru_cache(maxsize=2)
-def facility(text: str) -> Facility:
-    return load_text(text).facility
-
-
-class Watch:
-    """A controller's view, with the file `declared`, of the plant as it is wired."""
-
-    def __init__(self, declared: str, scenario: str = "steady") -> None:
-        true = facility(TRUE)
-        self.world = World.of(true, 1, scenarios.load(scenario), 900.0, good_start(true))
-        meters = [
-            name
-            for name, device in true.devices.items()
-            if device.measures.element or device.measures.feed
-        ]
-        spec = PointSpec
-        layouts = [
-            Layout(m, "fast", (spec(PointId(m, "total", "active_power"), -1e3, 1e7, 5.0),))
-            for m in meters
-        ]
-        self.site = SiteModel.of(facility(declared), PointTable.of(layouts))
-        self.image = LiveImage(self.site.table)
-        self.memory = ReconcileMemory()
-        self.silent: set[str] = set()
-        self.now_s = 100.0
+class Watch(View):
+    """A view whose meters are reconciled every second."""
 
     def run(self, seconds: int) -> Residuals:
+        memory = getattr(self, "memory", ReconcileMemory())
         for _ in range(seconds):
-            self.world.advance(1.0)
-            self.now_s += 1.0
-            for layout in self.site.table.layouts:
-                now = (layout, 1_790_000_000_000, self.now_s)
-                value = self.world.plant.value(layout.device, "total", "active_power")
-                if layout.device in self.silent or value is None:
-                    scan = Scan.missing(layout, Flaw.TIMEOUT, now[1], now[2])
-                else:
-                    one = np.array([value])
-                    good = np.zeros(1, dtype=np.uint8)
-                    scan = Scan(layout, one, good, now[1], now[1], now[2])
-                self.image.update(scan)
-            snapshot = self.image.freeze(1_790_000_000_000, self.now_s)
-            found, self.memory = reconcile(self.site, self.site.topology, snapshot, self.memory)
+            snapshot = self.second()
+            found, memory = reconcile(self.site, self.site.topology, snapshot, memory)
+        self.memory = memory
         return found
 
 
 def test_a_hall_wired_as_its_file_says_leaves_nothing_unexplained() -> None:
     watch = Watch(TRUE)
-    found = watch.run(120)
+    found = watch.run(60)
     assert not found.suspect.size
     facts = wiring_facts(found)
     for name in ("row1-a", "row1-b", "row2-a", "row2-b", "ups-a1", "ups-b3"):
@@ -106,7 +47,7 @@ def test_a_hall_wired_as_its_file_says_leaves_nothing_unexplained() -> None:
 
 def test_a_cord_declared_on_the_wrong_busway_names_both_and_the_cord() -> None:
     watch = Watch(WRONG)
-    found = watch.run(120)
+    found = watch.run(60)
     told = {c.subject: c for c in wiring_conditions(found)}
     assert set(told) == {"row1-a", "row2-a"}
     reads_w = watch.world.plant.value("pdu-r05-a", "total", "active_power")
@@ -145,11 +86,16 @@ def test_a_load_without_any_meter_leaves_its_elements_without_an_equation() -> N
 
 
 def test_a_lost_feed_is_no_wrong_cord() -> None:
-    watch = Watch(TRUE, "feed-loss")
+    lost = {"kind": "element_lost", "named": "pdu-b", "start": 10.0 / 900.0, "end": 1.0}
+    watch = Watch(
+        TRUE, Scenario.model_validate({"name": "b", "about": "PDU B fails.", "faults": [lost]})
+    )
     told: set[str] = set()
-    for _ in range(12):
+    for _ in range(4):
         told |= {c.subject for c in wiring_conditions(watch.run(10))}
-    # Busways b are dead and read nothing; a carries all, and its meters say so.
+    # Busways b read nothing now, and a carries all: its meters say so.
+    facts = wiring_facts(watch.run(1))
+    assert facts["row2-b"]["meter_w"] == pytest.approx(0.0, abs=1.0)
     assert not told
 
 
