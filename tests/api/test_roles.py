@@ -90,7 +90,7 @@ BODIES: dict[str, Any] = {
     "modes": {"mode": "observe", "reason": "drill at noon"},
     "release": {"reason": "drill at noon"},
     "acknowledge": {"note": "on my way"},
-    "maintenance": {"device": "pdu-r01-a", "end": "2027-01-01T00:00:00Z", "reason": "new meter"},
+    "maintenance": {"device": "pdu-r01-a", "end": "2026-12-20T00:00:00Z", "reason": "new meter"},
     "statements": {},
     "drills": {"element": "pdu-b"},
 }
