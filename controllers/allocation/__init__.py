@@ -5,13 +5,14 @@ from controllers.allocation.plan import Plan
 from controllers.allocation.problem import Problem
 from controllers.allocation.relief import relieve
 from controllers.allocation.rows import Violation
-from controllers.allocation.solve import feasible, refusal, solve, water_fill
+from controllers.allocation.solve import Solver, feasible, refusal, solve, water_fill
 from controllers.allocation.twins import worth_saying
 
 __all__ = [
     "HeatRow",
     "Plan",
     "Problem",
+    "Solver",
     "Violation",
     "feasible",
     "heat_rows",

@@ -156,6 +156,19 @@ class Units:
         start = half._tangent()
         return cls(curves, unit, low, high, start, uniform, first, gain)
 
+    def alike(self) -> Curves:
+        """One curve per unit: the first member's with the worth of all, right where uniform."""
+        one = self.curves.take(self._first)
+        return Curves(one.tm, one.c0, one.k, one.n, self._gain, one.demand)
+
+    def only(self, which: IntArray) -> Units:
+        """Some of the units, by number, as units of their own."""
+        place = np.full(len(self.low), -1, dtype=np.int64)
+        place[which] = np.arange(len(which))
+        on = np.flatnonzero(place[self.unit] >= 0)
+        curves, unit = self.curves.take(on), place[self.unit[on]]
+        return Units.of(curves, unit, self.low[which], self.high[which])
+
     def worth(self, cap_w: FloatArray) -> FloatArray:
         """float64[U]: worth of all members at a cap per unit."""
         node = self.curves.worth(cap_w[self.unit])
@@ -173,8 +186,7 @@ class Units:
 
     def respond(self, price: FloatArray) -> FloatArray:
         """float64[U]: the best cap between `start` and `high` at a price per watt of cap."""
-        one = self.curves.take(self._first)
-        alike = Curves(one.tm, one.c0, one.k, one.n, self._gain, one.demand)
+        alike = self.alike()
         cap = np.minimum(alike.at_price(price), alike.cap_for(alike.demand))
         if not self.uniform.all():
             cap = np.where(self.uniform, cap, self._bisect(price))

@@ -6,13 +6,24 @@ plan of the linear program has arrived.
 
 from __future__ import annotations
 
+from typing import Final
+
 import numpy as np
 
 from controllers.allocation.problem import Problem
 from controllers.allocation.rows import Pool
-from controllers.allocation.stage import StageResult
+from controllers.allocation.stage import Market, StageResult
 from facility.points import FloatArray, IntArray
-from facility.topology.graph import BoolArray
+
+#: The common price goes down in steps, as shares of the most that any watt earns.
+LEVELS: Final = (
+    *np.linspace(1.0, 0.1, 31).tolist(),
+    *(0.08, 0.06, 0.045, 0.03, 0.02, 0.013, 0.008, 0.004, 0.001, 0.0),
+)
+#: So many units that must run whole or not at all may fail to fit before the rest stays parked.
+FAILURES: Final = 32
+#: A limit with less room than this share of it stops what touches it.
+STOPS: Final = 1e-6
 
 
 def fill(problem: Problem, pool: Pool, caps_w: FloatArray, units: IntArray) -> StageResult:
@@ -21,99 +32,59 @@ def fill(problem: Problem, pool: Pool, caps_w: FloatArray, units: IntArray) -> S
     A unit that must run above its tangent point or not at all is first tried there, the most
     worth per watt first, earlier in the file on a tie.
     """
-    shape = problem.units
-    mine = np.zeros(len(caps_w), dtype=np.bool_)
-    mine[units] = True
-    own = problem.unit_price(problem.price_w)
-    wanted = shape.best(own)
-    per_w = np.maximum(problem.unit_price(np.ones(len(problem.base_w))), 1e-300)
-    caps = caps_w.copy()
-    parked = mine & (shape.start > shape.low)
-    chord = shape.chord() / per_w
-    for u in sorted(np.flatnonzero(parked & (wanted > shape.low)), key=lambda u: (-chord[u], u)):
-        trial = caps.copy()
-        trial[u] = shape.start[u]
-        if _fits(pool, trial):
-            caps, parked[u] = trial, False
-    free = mine & ~parked & (wanted > caps)
-    # Above every slope, so that nothing rises at it.
-    top = 2.0 * float(np.max(shape.slope(np.maximum(shape.start, shape.low)) / per_w, initial=0.0))
-    price = np.zeros(len(caps_w))
-    stopping: list[int] = []
-    for _ in range(len(units) + 1):
-        if not free.any():
-            break
-        level = _level(problem, pool, caps, free, own, per_w, top)
-        lower = max(level - 4e-12 * top, 0.0)
-        wanted = _at(problem, caps, free, own, per_w, lower)
-        caps = pool.toward(_at(problem, caps, free, own, per_w, level), wanted)
-        price[free] = level
-        stuck, rows = _stuck(problem, pool, caps, free)
-        stopping += rows
-        if level <= 0.0 or not stuck.any():
-            break
-        free &= ~stuck
+    market = Market(problem, caps_w, units)
+    response, lumps = market.response, problem.lumps
+    own = market.part * lumps.prices(problem.price_w)[market.lump]
+    per_w = market.part * lumps.prices(np.ones(lumps.loads))[market.lump]
+    per_w = np.maximum(per_w, 1e-300)
+    width = response.start - response.low
+    chord = (response.worth_start - response.worth_low) / np.where(width > 0.0, width, 1.0)
+    pays = np.flatnonzero((market.choice == 0) & (chord > own))
+    market.choice = np.where(market.choice == 0, -1, market.choice)
+    order = pays[np.lexsort((pays, -np.round(chord[pays] / per_w[pays], 12)))]
+    _run_what_fits(market, pool, order)
+    caps = market.with_caps(market.least())
+    slope = problem.units.slope(market.with_caps(response.start))[units]
+    top = float(np.max((slope - own) / per_w, initial=0.0))
+    for level in LEVELS if top > 0.0 else (0.0,):
+        wanted = market.with_caps(market.caps_at(problem.price_w + level * top))
+        caps = pool.rise(caps, np.maximum(wanted, caps))
+    wanted = market.with_caps(market.caps_at(problem.price_w))
+    short = (wanted > caps + 1e-6)[units]
+    at_cap = problem.units.slope(caps)[units]
+    price = np.where(short, np.maximum(at_cap - own, 0.0) / per_w, 0.0)
+    by_lump = np.zeros(lumps.count)
+    np.maximum.at(by_lump, market.lump, price)
     row_price = np.zeros(len(pool.numbers))
-    row_price[stopping] = 1.0
-    worth = np.where(mine & (price > 0.0), price, 0.0)
-    load_price = np.zeros(len(problem.base_w))
-    np.maximum.at(load_price, problem.rack, worth[problem.unit])
-    return StageResult(caps, row_price * float(worth.max(initial=0.0)) * 1000.0, parked, load_price)
+    full = pool.room_w(caps) <= STOPS * pool.limit_w
+    if full.any():
+        touching = np.where(pool.columns[full] > 0.0, by_lump[None, :], 0.0)
+        row_price[full] = touching.max(axis=1)
+    load_price = by_lump[: lumps.loads].copy()
+    np.maximum.at(load_price, lumps.draw_load, by_lump[lumps.draw_lump])
+    parked = np.zeros(len(caps), dtype=np.bool_)
+    parked[units] = market.choice < 0
+    return StageResult(caps, row_price * 1000.0, parked, load_price)
 
 
-def _fits(pool: Pool, caps_w: FloatArray) -> bool:
-    return pool.grow(caps_w) == 0 and pool.holds(caps_w)
+def _run_what_fits(market: Market, pool: Pool, order: IntArray) -> None:
+    """Choose to run units, in this order, as long as all that run fit at their tangent points."""
+    failures = 0
 
+    def fits(count: int) -> bool:
+        before = market.choice[order[:count]].copy()
+        market.choice[order[:count]] = 1
+        caps = market.with_caps(market.least())
+        market.choice[order[:count]] = before
+        return pool.grow(caps) == 0 and pool.holds(caps)
 
-def _at(
-    problem: Problem,
-    caps_w: FloatArray,
-    free: BoolArray,
-    own: FloatArray,
-    per_w: FloatArray,
-    level: float,
-) -> FloatArray:
-    risen = problem.units.respond(own + level * per_w)
-    return np.where(free, np.maximum(risen, caps_w), caps_w)
-
-
-def _level(
-    problem: Problem,
-    pool: Pool,
-    caps_w: FloatArray,
-    free: BoolArray,
-    own: FloatArray,
-    per_w: FloatArray,
-    top: float,
-) -> float:
-    """The lowest common price per watt drawn at which the free units fit."""
-    low, high = 0.0, top
-    while True:
-        while high - low > 1e-12 * top:
-            middle = 0.5 * (low + high)
-            if pool.holds(_at(problem, caps_w, free, own, per_w, middle)):
-                high = middle
-            else:
-                low = middle
-        if pool.holds(_at(problem, caps_w, free, own, per_w, 0.0)):
-            high = 0.0
-        if pool.grow(_at(problem, caps_w, free, own, per_w, high)) == 0:
-            return high
-        low, high = high, top
-
-
-def _stuck(
-    problem: Problem, pool: Pool, caps_w: FloatArray, free: BoolArray
-) -> tuple[BoolArray, list[int]]:
-    """Free units that touch a row without room, and those rows of the pool."""
-    if not len(pool.limit_w):
-        return np.zeros(len(free), dtype=np.bool_), []
-    tight = np.flatnonzero(pool.room_w(caps_w) <= 1e-6 * pool.limit_w)
-    stuck = np.zeros(len(free), dtype=np.bool_)
-    rows = []
-    for row in tight.tolist():
-        touches = free & (problem.unit_price(pool.matrix[row]) > 0.0)
-        if touches.any():
-            stuck |= touches
-            rows.append(row)
-    return stuck, rows
+    while len(order) and failures < FAILURES:
+        low, high = 0, len(order)
+        if fits(high):
+            low = high
+        while high - low > 1:
+            middle = (low + high) // 2
+            low, high = (middle, high) if fits(middle) else (low, middle)
+        market.choice[order[:low]] = 1
+        order = order[low + 1 :]
+        failures += 1

@@ -15,8 +15,12 @@ from controllers.allocation.twins import together
 from facility.points import FloatArray, IntArray
 from facility.topology.graph import BoolArray
 
+TextArray = np.ndarray[tuple[int, ...], np.dtype[np.object_]]
+
 #: A cap within this many W of a bound sits on it.
 ON_BOUND_W = 1e-6
+#: Rows without room among which a node's limit is looked for where no price names one.
+LOOKED_AT = 50
 
 
 @dataclass(frozen=True)
@@ -41,39 +45,47 @@ def explain(
     caps_w: FloatArray,
     results: Sequence[StageResult],
     pool: Pool,
-    *,
-    fits: bool,
+    slack_w: FloatArray,
 ) -> Explanation:
-    """Name what set each cap; highest class first, as the stages ran."""
+    """Name what set each cap; highest class first, as the stages ran.
+
+    Args:
+        problem: the question.
+        caps_w: float64[U], W per GPU.
+        results: of the classes solved; none where nothing fits.
+        pool: the rows written out.
+        slack_w: float64[rows], W left on every row at these caps.
+    """
     parked = np.zeros(len(caps_w), dtype=np.bool_)
-    rows = len(pool.numbers)
+    rows, lumps = len(pool.numbers), problem.lumps
     price = np.zeros(rows)
-    stage_of = np.full(len(caps_w), -1, dtype=np.int64)
-    by_stage = []
-    pull = [problem.unit_price(pool.matrix[row]) for row in range(rows)]
     taken = np.zeros(rows, dtype=np.bool_)
-    for i, result in enumerate(results):
+    binding = np.full(len(caps_w), -1, dtype=np.int64)
+    classes = np.unique(problem.rank)[::-1]
+    for rank, result in zip(classes.tolist(), results, strict=False):
         parked |= result.parked
-        mine = problem.rank == _rank(problem, i)
-        stage_of[mine] = i
+        mine = problem.rank == rank
         own = np.zeros(rows)
         own[: len(result.row_price)] = result.row_price
-        by_stage.append(own)
         # One more kW goes to the highest class that a limit holds back.
         price = np.where(taken, price, own)
         held = mine & (problem.unit_price(result.load_price) > 0.0)
-        taken |= np.array([bool(np.any(row[held] > 0.0)) for row in pull], dtype=np.bool_)
-    because = tuple(
-        _because(problem, i, caps_w, parked, stage_of, by_stage, pull, pool, fits=fits)
-        for i in range(len(problem.nodes))
-    )
-    prices = _prices(problem, caps_w, parked, price, pull, pool)
+        on = np.zeros(lumps.count, dtype=np.bool_)
+        on[lumps.lump[held]] = True
+        taken |= (pool.columns[:, on] > 0.0).any(axis=1)
+        dear = np.flatnonzero(own > 0.0)
+        if len(dear):
+            cost = own[dear, None] * pool.columns[dear]
+            row = np.where(cost.max(axis=0) > 0.0, dear[cost.argmax(axis=0)], -1)
+            binding[mine] = row[lumps.lump[mine]]
+    if np.any(slack_w < 0.0):
+        texts = _nothing_fits(problem, caps_w)
+    else:
+        texts = _because(problem, caps_w, parked, binding, pool, slack_w)
+    because = tuple(texts[problem.unit].tolist())
+    prices = _prices(problem, caps_w, parked, price, pool)
     priced = {(p.element, p.case) for p in prices}
-    return Explanation(because, parked, prices, together(problem, caps_w, pool, pull, priced))
-
-
-def _rank(problem: Problem, stage: int) -> int:
-    return int(np.unique(problem.rank)[::-1][stage])
+    return Explanation(because, parked, prices, together(problem, pool, slack_w, priced))
 
 
 def place(name: tuple[str, str]) -> str:
@@ -82,51 +94,61 @@ def place(name: tuple[str, str]) -> str:
     return f"{element} in the normal case" if case == "normal" else f"{element} after {case}"
 
 
+def _nothing_fits(problem: Problem, caps_w: FloatArray) -> TextArray:
+    level, of = np.unique(caps_w, return_inverse=True)
+    said = np.array([f"its floor, {cap:.0f} W: no plan fits" for cap in level], dtype=object)
+    texts = said[of]
+    fixed = np.flatnonzero(problem.overridden)
+    texts[fixed] = problem.say_high(fixed)
+    return texts
+
+
 def _because(
     problem: Problem,
-    node: int,
     caps_w: FloatArray,
     parked: BoolArray,
-    stage_of: IntArray,
-    by_stage: list[FloatArray],
-    pull: list[FloatArray],
+    binding: IntArray,
     pool: Pool,
-    *,
-    fits: bool,
-) -> str:
-    u = int(problem.unit[node])
-    cap, low, high = float(caps_w[u]), problem.units.low[u], problem.units.high[u]
-    if problem.high_because[node].startswith("override"):
-        return problem.high_because[node]
-    if not fits:
-        return f"its floor, {cap:.0f} W: no plan fits"
-    binding = None
-    stage = int(stage_of[u])
-    if stage >= 0 and pull:
-        cost = np.array([by_stage[stage][r] * pull[r][u] for r in range(len(pull))])
-        if float(cost.max(initial=0.0)) > 0.0:
-            binding = place(pool.rows.name(pool.numbers[int(np.argmax(cost))]))
-    if parked[u]:
-        return f"parked at its floor: {binding or 'its watts earn too little'}"
-    if cap >= high - ON_BOUND_W:
-        return problem.high_because[node]
-    if binding is not None:
-        return binding
-    if cap <= low + ON_BOUND_W:
-        return f"its floor, {cap:.0f} W"
+    slack_w: FloatArray,
+) -> TextArray:
+    """Per unit, what set its cap."""
+    units = problem.units
+    texts = np.full(len(caps_w), "parked at its floor: its watts earn too little", dtype=object)
+    bound = binding >= 0
+    for row in np.unique(binding[bound]).tolist():
+        name, mine = place(pool.rows.name(pool.numbers[row])), binding == row
+        texts[mine] = name
+        texts[mine & parked] = f"parked at its floor: {name}"
+    top = np.flatnonzero(problem.overridden | (~parked & (caps_w >= units.high - ON_BOUND_W)))
+    rest = ~parked & ~bound
+    rest[top] = False
+    low = np.flatnonzero(rest & (caps_w <= units.low + ON_BOUND_W))
+    texts[low] = [f"its floor, {cap:.0f} W" for cap in caps_w[low].tolist()]
+    rest[low] = False
+    left = np.flatnonzero(rest)
+    if len(left):
+        texts[left] = _own_optimum(problem, left, pool, slack_w)
+    texts[top] = problem.say_high(top)
+    return texts
+
+
+def _own_optimum(
+    problem: Problem, left: IntArray, pool: Pool, slack_w: FloatArray
+) -> list[str] | TextArray:
+    """What set caps that no price explains."""
     if problem.policy == "efficiency":
-        return f"most tokens per watt of {problem.configs[node].rack}"
-    return place(pool.rows.name(_tightest(problem, caps_w, u, pool)))
-
-
-def _tightest(problem: Problem, caps_w: FloatArray, u: int, pool: Pool) -> int:
-    """The row without room that a unit touches; any tightest row where it touches none."""
-    slack = pool.rows.slack_w(problem.load_w(caps_w))
-    order = np.argsort(slack, kind="stable")
-    for row in order[:50].tolist():
-        if problem.unit_price(pool.rows.weights(row))[u] > 0.0:
-            return int(row)
-    return int(order[0])
+        rack = np.zeros(len(problem.rank), dtype=np.int64)
+        rack[problem.unit[::-1]] = problem.table.rack[::-1]
+        said = [f"most tokens per watt of {name}" for name in problem.table.racks]
+        return np.array(said, dtype=object)[rack[left]]
+    order = np.argsort(slack_w, kind="stable")[:LOOKED_AT].tolist()
+    if not order:
+        return ["its own optimum"] * len(left)
+    weights = problem.lumps.columns(pool.rows.weights(order))
+    on = weights[:, problem.lumps.lump[left]] > 0.0
+    first = np.where(on.any(axis=0), on.argmax(axis=0), 0)
+    names = np.array([place(pool.rows.name(row)) for row in order], dtype=object)
+    return names[first]
 
 
 def _prices(
@@ -134,42 +156,44 @@ def _prices(
     caps_w: FloatArray,
     parked: BoolArray,
     price: FloatArray,
-    pull: list[FloatArray],
     pool: Pool,
 ) -> tuple[Price, ...]:
-    units = problem.units
+    dear = np.flatnonzero(price > 0.0)
+    if not len(dear):
+        return ()
+    units, lumps = problem.units, problem.lumps
     inside = (caps_w > units.start + ON_BOUND_W) & (caps_w < units.high - ON_BOUND_W) & ~parked
     bend = np.maximum(units.bend(caps_w), 1e-300)
-    gpus = np.array([n.gpus for n in problem.configs], dtype=np.float64)
-    known = np.array(problem.claimed, dtype=np.float64)
+    known = problem.table.gpus * problem.claimed
     c = units.curves
-    per_token = np.where(
-        c.gain > 0.0, c.slope(caps_w[problem.unit]) / np.maximum(c.gain, 1e-300), 0
-    )
-    tokens = np.bincount(problem.unit, per_token * gpus * known, len(caps_w))
+    per_token = c.slope(caps_w[problem.unit]) / np.maximum(c.gain, 1e-300)
+    tokens = np.bincount(problem.unit, per_token * known, len(caps_w))
+    # One more kW spreads over the margin as the prices fall together; of what the nodes there gain
+    # by it, a limit that binds beside others has the part that is its own price.
+    net = np.maximum(units.slope(caps_w) - problem.unit_price(problem.price_w), 0.0)
+    give = np.where(inside, lumps.part / bend, 0.0)
+    earned = np.bincount(lumps.lump, give * tokens, lumps.count)
+    valued = np.bincount(lumps.lump, give * net, lumps.count)
+    columns = pool.columns[dear]
+    gain_tok, gain_worth = columns @ earned, columns @ valued
     found: dict[tuple[str, str], tuple[float, float]] = {}
-    for row in np.flatnonzero(price > 0.0).tolist():
-        weight = np.where(inside, pull[row] ** 2 / bend, 0.0)
-        total = float(weight.sum())
-        if total > 0.0:
-            # One more kW spreads over the margin as the prices fall together.
-            share = np.where(pull[row] > 0.0, weight / total / np.maximum(pull[row], 1e-300), 0.0)
-            gained = 1000.0 * float(share @ tokens)
-        else:
-            gained = float(price[row]) * _tokens_per_worth(problem, pull[row])
+    for at, row in enumerate(dear.tolist()):
+        per_worth = float(gain_tok[at] / gain_worth[at]) if gain_worth[at] > 0.0 else None
+        if per_worth is None:
+            per_worth = _tokens_per_worth(problem, columns[at])
+        gained = float(price[row]) * per_worth
         # One more kW on an element gives each of its phases a third of it.
         number = pool.numbers[row]
-        part, name = pool.rows.room_share(number), pool.rows.name(number)
+        part, name = float(pool.rows.room_share[number]), pool.rows.name(number)
         worth, so_far = found.get(name, (0.0, 0.0))
         found[name] = (worth + part * float(price[row]), so_far + part * gained)
     dearest = sorted(found.items(), key=lambda item: -item[1][0])
     return tuple(Price(*name, worth, gained) for name, (worth, gained) in dearest)
 
 
-def _tokens_per_worth(problem: Problem, pull: FloatArray) -> float:
+def _tokens_per_worth(problem: Problem, column: FloatArray) -> float:
     """Tokens a second per unit of worth among the nodes on a row."""
-    on = pull[problem.unit] > 0.0
+    on = (column > 0.0)[problem.lumps.lump][problem.unit]
     gain = problem.units.curves.gain[on]
-    gpus = np.array([n.gpus for n in problem.configs], dtype=np.float64)[on]
-    known = np.array(problem.claimed, dtype=np.float64)[on]
-    return float(np.sum(gpus * known) / np.sum(gain)) if len(gain) and np.sum(gain) > 0 else 0.0
+    known = (problem.table.gpus * problem.claimed)[on]
+    return float(np.sum(known) / np.sum(gain)) if len(gain) and np.sum(gain) > 0 else 0.0

@@ -10,27 +10,25 @@ with P of a rack the greater of its metered peak (with the meter's accuracy) and
 from __future__ import annotations
 
 import hashlib
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Literal
 
 import numpy as np
 
-from controllers.allocation.curves import Curves, Units, prior_curve, stack
+from controllers.allocation.bounds import OVERRIDE, bounds_of, say_high
+from controllers.allocation.curves import Curves, Units
 from controllers.allocation.heat import HeatRow
+from controllers.allocation.lumps import Lumps
+from controllers.allocation.table import CLASSES as CLASSES
+from controllers.allocation.table import Table
 from facility import config
 from facility.points import FloatArray, IntArray
 from facility.topology import Shares, Topology
+from facility.topology.graph import BoolArray
 
 Policy = Literal["efficiency", "throughput"]
-#: Lowest class first.
-CLASSES = ("low", "normal", "high")
-#: What is offered counts with this margin.
-DEMAND_MARGIN = 1.2
-#: Watts that buy less than this share of a node's tokens are not wanted.
-NOTHING = 1e-6
 
 
 @dataclass(frozen=True)
@@ -40,12 +38,16 @@ class Problem:
     N nodes in file order, U units (nodes with one `group` share a cap), L loads.
 
     Attributes:
+        table: what never changes of the nodes.
+        claimed: bool[N]; whether a node's curve was stated or learned, so that tokens are claimed.
         base_w: float64[L]; W of a load at caps of zero (overheads), or the whole load where no
             node of it is managed.
         metered_w: float64[L]; metered peak with its accuracy, 0 where none counts.
         per_w: float64[N]; W on the rack per W of cap: g·(1 + ε_b)/η_psu.
-        rack, unit, rank: int64[N]; load index, unit, class (0 low … 2 high).
-        high_because: per node, what sets its greatest cap.
+        rack: int64[N]; load index.
+        lumps: units that pull alike.
+        units: curves and bounds.
+        why: int64[U]; what sets the greatest cap.
         price_w: float64[L]; λ of each rack, worth per W.
         fixed: node -> W per GPU, from operators.
     """
@@ -53,17 +55,15 @@ class Problem:
     topology: Topology = field(repr=False)
     shares: Shares = field(repr=False)
     policy: Policy
-    nodes: tuple[str, ...]
-    configs: tuple[config.Node, ...] = field(repr=False)
-    claimed: tuple[bool, ...] = field(repr=False)
+    table: Table = field(repr=False)
+    claimed: BoolArray = field(repr=False)
     base_w: FloatArray = field(repr=False)
     metered_w: FloatArray = field(repr=False)
     per_w: FloatArray = field(repr=False)
     rack: IntArray = field(repr=False)
-    unit: IntArray = field(repr=False)
-    rank: IntArray = field(repr=False)
+    lumps: Lumps = field(repr=False)
     units: Units = field(repr=False)
-    high_because: tuple[str, ...] = field(repr=False)
+    why: IntArray = field(repr=False)
     price_w: FloatArray = field(repr=False)
     heat: tuple[HeatRow, ...] = ()
     fixed: Mapping[str, float] = field(default_factory=dict)
@@ -112,109 +112,111 @@ class Problem:
             present_only: hold the limits of the plant as it is, not those of further losses.
         """
         topology = topology.without(losses)
-        names, configs = tuple(nodes), tuple(nodes.values())
-        power = topology.power
+        power, table = topology.power, Table.of(nodes)
         factor = (1.0 + power.board_accuracy) / power.psu_efficiency
-        shape = [
-            (curves or {}).get(name) or node.curve or prior_curve(node.gpu, node.max_cap)
-            for name, node in nodes.items()
-        ]
-        claimed = tuple(
-            name in (curves or {}) or node.curve is not None for name, node in nodes.items()
-        )
-        offered = [_offered(name, node, demand or {}) for name, node in nodes.items()]
-        worth = [
-            (node.worth if node.worth is not None and known else 1.0 / max(curve.tm, 1e-300))
-            for node, curve, known in zip(configs, shape, claimed, strict=True)
-        ]
-        stacked = stack(shape, [n.gpus for n in configs], worth, offered)
-        unit = _units(configs)
-        low, high, because = _bounds(
-            nodes, stacked, unit, thermal_w or {}, ceiling_w or {}, fixed_w or {}
-        )
-        rack = np.array([topology.load_index[n.rack] for n in configs], dtype=np.int64)
-        per_w = np.array([n.gpus * factor for n in configs], dtype=np.float64)
-        base = _base_w(topology, configs, rack, load_w or {}, overhead_w or {})
+        known, claimed = table.with_learned(curves or {}, demand or {})
+        bounds = bounds_of(table, known, thermal_w or {}, ceiling_w or {}, fixed_w or {})
+        places = np.array([topology.load_index[name] for name in table.racks], dtype=np.int64)
+        rack = places[table.rack]
+        per_w = table.gpus * factor
+        base = topology.nameplate_w.copy()
+        for name, watts in (load_w or {}).items():
+            base[topology.load_index[name]] = watts
+        for name, i in zip(table.racks, places.tolist(), strict=True):
+            base[i] = (overhead_w or {}).get(name, power.racks[name].overhead)
+        base += np.bincount(rack, table.overhead_w, len(base))
         meter = np.zeros(len(base))
         for name, watts in (metered_w or {}).items():
             if name in topology.load_index:
                 meter[topology.load_index[name]] = watts * (1.0 + power.meter_accuracy)
-        ranks = np.array([CLASSES.index(n.priority) for n in configs], dtype=np.int64)
-        rank = np.zeros(len(low), dtype=np.int64)
-        np.maximum.at(rank, unit, ranks)
         problem = cls(
             topology=topology,
             shares=Shares.of(topology, split, phases),
-            policy=policy,
-            nodes=names,
-            configs=configs,
+            policy="throughput",
+            table=table,
             claimed=claimed,
             base_w=base,
             metered_w=meter,
             per_w=per_w,
             rack=rack,
-            unit=unit,
-            rank=rank,
-            units=Units.of(stacked, unit, low, high),
-            high_because=because,
+            lumps=Lumps.of(len(base), table.unit, rack, per_w, table.units),
+            units=Units.of(known, table.unit, bounds.low_w, bounds.high_w),
+            why=bounds.why,
             price_w=np.zeros(len(base)),
             heat=tuple(heat),
             fixed=dict(fixed_w or {}),
             present_only=present_only,
         )
-        return (
-            replace(problem, price_w=problem.best_prices()) if policy == "efficiency" else problem
-        )
+        return problem.priced(policy)
+
+    @property
+    def nodes(self) -> tuple[str, ...]:
+        """Names, in file order."""
+        return self.table.names
+
+    @property
+    def configs(self) -> tuple[config.Node, ...]:
+        """Per node, as configured."""
+        return self.table.configs
+
+    @property
+    def unit(self) -> IntArray:
+        """int64[N]: the unit of each node."""
+        return self.table.unit
+
+    @property
+    def rank(self) -> IntArray:
+        """int64[U]: class of each unit, 0 low … 2 high."""
+        return self.table.rank
+
+    def say_high(self, which: IntArray) -> list[str]:
+        """What sets the greatest cap of some units, for people."""
+        return say_high(self.why[which], self.units.high[which])
+
+    @cached_property
+    def overridden(self) -> BoolArray:
+        """bool[U]: the cap is an operator's."""
+        return np.asarray(self.why == OVERRIDE)
+
+    def priced(self, policy: Policy) -> Problem:
+        """The same question under a policy: what a watt costs."""
+        price = np.zeros(len(self.base_w))
+        if policy == "efficiency":
+            price = _best_prices(_Watts(self))
+        return replace(self, policy=policy, price_w=price)
 
     def load_w(self, unit_caps_w: FloatArray) -> FloatArray:
         """float64[L], W: P of every load at caps of the units (W per GPU)."""
-        managed = np.bincount(self.rack, self.per_w * unit_caps_w[self.unit], len(self.base_w))
+        managed = self.lumps.loads_w(self.lumps.amounts(unit_caps_w))
         return np.asarray(np.maximum(self.base_w + managed, self.metered_w))
 
-    def unit_caps(self, caps_w: Mapping[str, float]) -> FloatArray:
+    def unit_caps(self, caps_w: Mapping[str, float] | FloatArray) -> FloatArray:
         """float64[U]: caps of the units from caps by node; the greatest of a unit's members."""
+        if isinstance(caps_w, Mapping):
+            caps_w = np.array([caps_w[n] for n in self.nodes], dtype=np.float64)
         out = np.zeros(len(self.units.low))
-        np.maximum.at(out, self.unit, np.array([caps_w[n] for n in self.nodes]))
+        np.maximum.at(out, self.unit, caps_w)
         return out
 
     def unit_price(self, load_price: FloatArray) -> FloatArray:
         """float64[U]: price of a watt of a unit's cap, from prices of watts of loads."""
-        node = self.per_w * load_price[self.rack]
-        return np.bincount(self.unit, node, len(self.units.low)).astype(np.float64)
+        return self.lumps.unit_prices(load_price)
 
     def objective(self, unit_caps_w: FloatArray) -> float:
         """Σ v·g·min(T, D) − Σ λ·P."""
         worth = float(self.units.worth(unit_caps_w).sum())
         return worth - float(self.price_w @ self.load_w(unit_caps_w))
 
-    def best_prices(self) -> FloatArray:
-        """float64[L]: each rack's own best worth per watt, max of Σ v·g·T/P (Dinkelbach)."""
-        racks = len(self.base_w)
-        floor = np.array([_floor(n) for n in self.configs])
-        top = np.array([max(n.max_cap, _floor(n)) for n in self.configs])
-        c = self.units.curves
-        free = Curves(c.tm, c.c0, c.k, c.n, c.gain, np.full(len(c.tm), np.inf))
-        alone = Units.of(free, np.arange(len(floor)), floor, top)
-        price = np.zeros(racks)
-        for _ in range(100):
-            cap = alone.best(price[self.rack] * self.per_w)
-            worth = np.bincount(self.rack, free.worth(cap), racks)
-            power = self.base_w + np.bincount(self.rack, self.per_w * cap, racks)
-            better = np.where((worth > 0.0) & (power > 0.0), worth / np.maximum(power, 1e-300), 0.0)
-            if np.all(better <= price * (1.0 + 1e-14)):
-                break
-            price = np.maximum(price, better)
-        return price
-
     def for_fallback(self) -> Problem:
         """The same plant when nobody allocates: caps up to the configured fallback, preventive.
 
         Most tokens, loads without managed nodes at their rating, no metered peaks.
         """
-        base = self.base_w.copy()
-        alone = np.setdiff1d(np.arange(len(base)), self.rack)
+        table, base = self.table, self.base_w.copy()
+        alone = np.ones(len(base), dtype=np.bool_)
+        alone[self.rack] = False
         base[alone] = self.topology.nameplate_w[alone]
-        low, high = _fallback_bounds(self.configs, self.unit)
+        low, high = table.fallback_low_w, table.fallback_high_w
         return replace(
             self,
             policy="throughput",
@@ -229,18 +231,16 @@ class Problem:
     @cached_property
     def digest(self) -> str:
         """sha256 over everything that a plan depends on."""
-        s, u = self.shares, self.units
+        s, u, t = self.shares, self.units, self.table
         c = u.curves
         hashed = hashlib.sha256()
         names = (self.policy, *self.nodes, *self.topology.elements, *self.topology.loads)
-        texts = (*names, *self.high_because, str(self.claimed), str(self.present_only))
-        hashed.update("\n".join(texts).encode())
-        for bound in _fallback_bounds(self.configs, self.unit):
-            hashed.update(bound.tobytes())
-        arrays = (self.base_w, self.metered_w, self.per_w, self.rack, self.unit, self.rank)
+        hashed.update("\n".join((*names, str(self.present_only))).encode())
+        static = (t.gpus, t.min_cap_w, t.fallback_low_w, t.fallback_high_w, t.unit, t.rank)
+        arrays = (self.base_w, self.metered_w, self.per_w, self.rack, self.why, self.claimed)
         more = (u.low, u.high, c.tm, c.c0, c.k, c.n, c.gain, c.demand, self.price_w)
         plant = (s.base_w, s.group_w, s.structure.limit_w, self.topology.compiled.lost)
-        for array in (*arrays, *more, *plant, *(row.share for row in self.heat)):
+        for array in (*static, *arrays, *more, *plant, *(row.share for row in self.heat)):
             hashed.update(np.ascontiguousarray(array).tobytes())
         for row in self.heat:
             hashed.update(f"{row.loop}/{row.case}/{row.capacity_w!r}".encode())
@@ -249,99 +249,43 @@ class Problem:
         return hashed.hexdigest()
 
 
-def _floor(node: config.Node) -> float:
-    return node.min_cap if node.floor is None else max(node.floor, node.min_cap)
+class _Watts:
+    """What the best worth per watt of the racks depends on, as a cache key."""
+
+    def __init__(self, problem: Problem) -> None:
+        self.table, self.curves = problem.table, problem.units.curves
+        self.rack, self.per_w, self.base_w = problem.rack, problem.per_w, problem.base_w
+        managed = problem.base_w[np.unique(problem.rack)]
+        self._key = (len(self.base_w), managed.tobytes(), self.rack.tobytes(), self.per_w.tobytes())
+
+    def __hash__(self) -> int:
+        return hash(self._key[1])
+
+    def __eq__(self, other: object) -> bool:
+        return (
+            isinstance(other, _Watts)
+            and other.table is self.table
+            and other.curves is self.curves
+            and other._key == self._key
+        )
 
 
-def _offered(name: str, node: config.Node, demand: Mapping[str, float]) -> float:
-    offered = demand.get(name, node.demand)
-    return math.inf if offered is None else DEMAND_MARGIN * offered / node.gpus
-
-
-def _units(configs: Sequence[config.Node]) -> IntArray:
-    seen: dict[str, int] = {}
-    out = []
-    for i, node in enumerate(configs):
-        key = f"node {i}" if node.group is None else f"group {node.group}"
-        out.append(seen.setdefault(key, len(seen)))
-    return np.array(out, dtype=np.int64)
-
-
-def _base_w(
-    topology: Topology,
-    configs: Sequence[config.Node],
-    rack: IntArray,
-    load_w: Mapping[str, float],
-    overhead_w: Mapping[str, float],
-) -> FloatArray:
-    base = topology.nameplate_w.copy()
-    for name, watts in load_w.items():
-        base[topology.load_index[name]] = watts
-    for i in np.unique(rack):
-        name = topology.loads[i]
-        base[i] = overhead_w.get(name, topology.power.racks[name].overhead)
-    for i, node in zip(rack, configs, strict=True):
-        base[i] += node.overhead
-    return base
-
-
-def _bounds(
-    nodes: Mapping[str, config.Node],
-    curves: Curves,
-    unit: IntArray,
-    thermal_w: Mapping[str, float],
-    ceiling_w: Mapping[str, float],
-    fixed_w: Mapping[str, float],
-) -> tuple[FloatArray, FloatArray, tuple[str, ...]]:
-    """Least and greatest cap of each unit, and per node what sets the greatest.
-
-    A thermal cap goes below a floor, never below what the board accepts: floors bind the
-    contingency limits only.
-    """
-    count = int(unit.max()) + 1 if len(unit) else 0
-    low, high = np.zeros(count), np.full(count, np.inf)
-    because = [""] * count
-    enough = curves.cap_for(curves.demand)
-    for i, (name, node) in enumerate(nodes.items()):
-        u = unit[i]
-        low[u] = max(low[u], _floor(node))
-        candidates = [(node.max_cap, f"its greatest cap, {node.max_cap:.0f} W")]
-        if name in thermal_w:
-            limit = max(thermal_w[name], node.min_cap)
-            candidates.append((limit, f"cooling allows {limit:.0f} W"))
-        if name in ceiling_w:
-            limit = max(ceiling_w[name], node.min_cap)
-            candidates.append((limit, f"no raises now, {limit:.0f} W in force"))
-        top, why = min(candidates, key=lambda pair: pair[0])
-        if top < high[u]:
-            high[u], because[u] = top, why
-    low = np.minimum(low, high)
-    served = np.zeros(count)
-    np.maximum.at(served, unit, enough)
-    useful = np.zeros(count)
-    np.maximum.at(useful, unit, curves.cap_for(curves.tokens(high[unit]) * (1.0 - NOTHING)))
-    for u in range(count):
-        if served[u] < high[u]:
-            high[u] = max(low[u], served[u])
-            because[u] = f"demand is met at {high[u]:.0f} W"
-        if useful[u] < 0.99 * high[u]:
-            high[u] = max(low[u], useful[u])
-            because[u] = f"more than {high[u]:.0f} W buys no tokens"
-    for i, name in enumerate(nodes):
-        if name in fixed_w:
-            low[unit[i]] = high[unit[i]] = fixed_w[name]
-            because[unit[i]] = f"override to {fixed_w[name]:.0f} W"
-    return low, high, tuple(because[u] for u in unit)
-
-
-def _fallback_bounds(
-    configs: Sequence[config.Node], unit: IntArray
-) -> tuple[FloatArray, FloatArray]:
-    count = int(unit.max()) + 1 if len(unit) else 0
-    low, high = np.zeros(count), np.full(count, np.inf)
-    for u, node in zip(unit, configs, strict=True):
-        floor = _floor(node)
-        configured = floor if node.fallback is None else node.fallback
-        low[u] = max(low[u], floor)
-        high[u] = min(high[u], max(configured, floor))
-    return np.minimum(low, high), high
+@lru_cache(maxsize=16)
+def _best_prices(key: _Watts) -> FloatArray:
+    """float64[L]: each rack's own best worth per watt, max of Σ v·g·T/P (Dinkelbach)."""
+    table, c = key.table, key.curves
+    racks = len(key.base_w)
+    top = np.maximum(table.max_cap_w, table.floor_w)
+    free = Curves(c.tm, c.c0, c.k, c.n, c.gain, np.full(len(c.tm), np.inf))
+    alone = Units.of(free, np.arange(len(top)), table.floor_w, top)
+    price = np.zeros(racks)
+    for _ in range(100):
+        cap = alone.best(price[key.rack] * key.per_w)
+        worth = np.bincount(key.rack, free.worth(cap), racks)
+        power = key.base_w + np.bincount(key.rack, key.per_w * cap, racks)
+        better = np.where((worth > 0.0) & (power > 0.0), worth / np.maximum(power, 1e-300), 0.0)
+        if np.all(better <= price * (1.0 + 1e-14)):
+            break
+        price = np.maximum(price, better)
+    price.setflags(write=False)
+    return price

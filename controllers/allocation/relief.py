@@ -23,9 +23,7 @@ def relieve(problem: Problem, caps_w: Mapping[str, float]) -> dict[str, float]:
     now = replace(problem, present_only=True)
     pool = Pool(Rows(now))
     caps = problem.unit_caps(caps_w)
-    least = np.zeros(len(caps))
-    np.maximum.at(least, problem.unit, np.array([n.min_cap for n in problem.configs]))
-    least = np.minimum(least, caps)
+    least = np.minimum(problem.table.least_w, caps)
     for i, name in enumerate(problem.nodes):
         if name in problem.fixed:
             least[problem.unit[i]] = caps[problem.unit[i]]

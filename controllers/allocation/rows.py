@@ -2,12 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 
 from controllers.allocation.problem import Problem
 from facility.points import FloatArray, IntArray
+from facility.topology.graph import BoolArray
+from facility.topology.shares import Structure
+
+#: A limit with less room than this share of it is full.
+FULL = 1e-9
+#: A limit that is over by less than this share of it holds: half of what counts as exactly at it.
+OVER = 5e-10
+#: A rise that moves no cap by more than this is over, W.
+STILL_W = 1e-9
+#: Bound on the steps of one rise: what is left then is small, and the caps hold.
+RISES = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,8 +36,37 @@ class Violation:
     over_w: float
 
 
+class _Identity:
+    """Makes a structure a cache key by identity."""
+
+    def __init__(self, structure: Structure) -> None:
+        self.structure = structure
+
+    def __hash__(self) -> int:
+        return id(self.structure)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Identity) and other.structure is self.structure
+
+
+@lru_cache(maxsize=32)
+def _by_check(key: _Identity) -> tuple[IntArray, list[int]]:
+    """Entries of the normal case sorted by check, and where each check's begin."""
+    of = key.structure.base_check
+    order = np.argsort(of, kind="stable")
+    first = np.searchsorted(of[order], np.arange(len(key.structure.limit_w) + 1))
+    return order, first.tolist()
+
+
 class Rows:
-    """Every limit of a problem; row numbers are cells first, then heat rows."""
+    """Every limit of a problem; row numbers are cells first, then heat rows.
+
+    Attributes:
+        limit_w: float64[rows], W.
+        element: int64[rows], a number that rows of one element (or loop) share.
+        room_share: float64[rows], room that a row gains per watt of its element's limit: a third
+            on one phase.
+    """
 
     def __init__(self, problem: Problem) -> None:
         self.problem = problem
@@ -38,22 +80,40 @@ class Rows:
         self.heat_share = np.array([row.share for row in heat], dtype=np.float64).reshape(
             len(heat), len(problem.base_w)
         )
-        heat_limit = [row.capacity_w for row in heat]
-        cell_limit = structure.limit_w[structure.cell_check[self.cells]]
-        self.limit_w: FloatArray = np.concatenate([cell_limit, np.array(heat_limit)])
+        check = structure.cell_check[self.cells]
+        heat_limit = np.array([row.capacity_w for row in heat], dtype=np.float64)
+        self.limit_w: FloatArray = np.concatenate([structure.limit_w[check], heat_limit])
+        loops = {name: -1 - i for i, name in enumerate(dict.fromkeys(row.loop for row in heat))}
+        of_heat = np.array([loops[row.loop] for row in heat], dtype=np.int64)
+        self.element: IntArray = np.concatenate([structure.check_element[check], of_heat])
+        third = np.where(structure.check_phase[check] < 0, 1.0, 1.0 / 3.0)
+        self.room_share: FloatArray = np.concatenate([third, np.ones(len(heat))])
 
     def slack_w(self, load_w: FloatArray) -> FloatArray:
         """float64[rows], W left; within 1e-9 of the limit counts as exactly at it."""
         cells = self.problem.shares.slack_w(load_w)[self.cells]
-        heat = self.limit_w[len(self.cells) :] - self.heat_share @ load_w
-        heat = np.where(np.abs(heat) <= 1e-9 * self.limit_w[len(self.cells) :], 0.0, heat)
-        return np.concatenate([cells, heat])
+        if not self.heat:
+            return cells
+        limit = self.limit_w[len(self.cells) :]
+        heat = limit - self.heat_share @ load_w
+        return np.concatenate([cells, np.where(np.abs(heat) <= 1e-9 * limit, 0.0, heat)])
 
-    def weights(self, row: int) -> FloatArray:
-        """float64[L]: W on the row per W of each load."""
-        if row >= len(self.cells):
-            return np.asarray(self.heat_share[row - len(self.cells)])
-        return self.problem.shares.row(int(self.cells[row]))
+    def weights(self, rows: Sequence[int]) -> FloatArray:
+        """float64[len(rows), L]: W on each row per W of each load."""
+        shares, structure = self.problem.shares, self.problem.shares.structure
+        out = np.zeros((len(rows), len(self.problem.base_w)))
+        order, first = _by_check(_Identity(structure))
+        for i, row in enumerate(rows):
+            if row >= len(self.cells):
+                out[i] = self.heat_share[row - len(self.cells)]
+                continue
+            cell = int(self.cells[row])
+            check = int(structure.cell_check[cell])
+            on = order[first[check] : first[check + 1]]
+            out[i, structure.base_load[on]] = shares.base_w[on]
+            low, high = np.searchsorted(structure.group_cell, (cell, cell + 1))
+            out[i, structure.group_load[low:high]] = shares.group_w[low:high]
+        return out
 
     def name(self, row: int) -> tuple[str, str]:
         """Element (or loop) and case."""
@@ -62,30 +122,13 @@ class Rows:
             return heat.loop, heat.case
         return self.problem.shares.name(int(self.cells[row]))
 
-    def element(self, row: int) -> int:
-        """A number that rows of one element (or loop) share."""
-        if row >= len(self.cells):
-            names = [heat.loop for heat in self.heat]
-            return -1 - names.index(self.heat[row - len(self.cells)].loop)
-        structure = self.problem.shares.structure
-        return int(structure.check_element[structure.cell_check[self.cells[row]]])
-
-    def room_share(self, row: int) -> float:
-        """Room that a row gains per watt of its element's limit: a third on one phase."""
-        if row >= len(self.cells):
-            return 1.0
-        structure = self.problem.shares.structure
-        return 1.0 if structure.check_phase[structure.cell_check[self.cells[row]]] < 0 else 1 / 3
-
     def lacking(self, unit_caps_w: FloatArray) -> tuple[int, float] | None:
         """The row that lacks most at these caps and W missing on its element; None: all hold.
 
         A phase that is over lacks three times as much on its element, as its headroom says.
         """
         slack = self.slack_w(self.problem.load_w(unit_caps_w))
-        structure = self.problem.shares.structure
-        on_phase = structure.check_phase[structure.cell_check[self.cells]] >= 0
-        slack[: len(self.cells)][on_phase] *= 3.0
+        slack = np.where(self.room_share < 1.0, 3.0 * slack, slack)
         if not len(slack) or float(slack.min()) >= 0.0:
             return None
         row = int(np.argmin(slack))
@@ -104,37 +147,47 @@ class Pool:
 
     All rows have weights of at least zero, so caps that break no row of the pool and, looked at
     once more, none at all are feasible.
+
+    Attributes:
+        numbers: rows of `rows` that are written out.
+        matrix: float64[pool, L], W on each per W of a load; columns: float64[pool, G], per amount
+            of a lump; limit_w: float64[pool].
     """
 
     def __init__(self, rows: Rows) -> None:
         self.rows = rows
         self.numbers: list[int] = []
         self.matrix: FloatArray = np.zeros((0, len(rows.problem.base_w)))
+        self.columns: FloatArray = np.zeros((0, rows.problem.lumps.count))
         self.limit_w: FloatArray = np.zeros(0)
+        self._known = np.zeros(len(rows.limit_w), dtype=np.bool_)
 
-    def grow(self, unit_caps_w: FloatArray, most: int = 64) -> int:
+    def grow(self, unit_caps_w: FloatArray) -> int:
         """Write out the worst broken row of each element; how many were new."""
-        slack = self.rows.slack_w(self.rows.problem.load_w(unit_caps_w))
-        broken = np.flatnonzero(slack < 0.0)
+        return self.grow_at(self.rows.problem.load_w(unit_caps_w))
+
+    def grow_at(self, load_w: FloatArray) -> int:
+        """As `grow`, at loads of float64[L], W."""
+        slack = self.rows.slack_w(load_w)
+        broken = np.flatnonzero((slack < 0.0) & ~self._known)
         if not len(broken):
             return 0
-        broken = broken[
-            np.argsort(slack[broken] / np.maximum(self.rows.limit_w[broken], 1.0), kind="stable")
-        ]
-        known, seen, added = set(self.numbers), set(), []
-        for row in broken.tolist():
-            element = self.rows.element(row)
-            if row not in known and element not in seen:
-                seen.add(element)
-                added.append(row)
-            if len(added) >= most:
-                break
-        if added:
-            self.numbers += added
-            more = [self.rows.weights(row) for row in added]
-            self.matrix = np.vstack([self.matrix, *more])
-            self.limit_w = np.concatenate([self.limit_w, self.rows.limit_w[added]])
-        return len(added)
+        share = slack[broken] / np.maximum(self.rows.limit_w[broken], 1.0)
+        broken = broken[np.argsort(share, kind="stable")]
+        _, first = np.unique(self.rows.element[broken], return_index=True)
+        return self.add(broken[np.sort(first)].tolist())
+
+    def add(self, rows: list[int]) -> int:
+        """Write out rows that are not yet; how many."""
+        fresh = [row for row in dict.fromkeys(rows) if not self._known[row]]
+        if fresh:
+            self.numbers += fresh
+            self._known[fresh] = True
+            more = self.rows.weights(fresh)
+            self.matrix = np.vstack([self.matrix, more])
+            self.columns = np.vstack([self.columns, self.rows.problem.lumps.columns(more)])
+            self.limit_w = np.concatenate([self.limit_w, self.rows.limit_w[fresh]])
+        return len(fresh)
 
     def room_w(self, unit_caps_w: FloatArray) -> FloatArray:
         """float64[pool]: W left on the rows written out."""
@@ -145,23 +198,44 @@ class Pool:
         """Whether the rows written out hold, within 1e-10 of their limits."""
         return bool(np.all(self.room_w(unit_caps_w) >= -1e-10 * self.limit_w))
 
-    def toward(self, caps_w: FloatArray, wanted_w: FloatArray) -> FloatArray:
-        """From caps that hold straight towards others, as far as every limit lets them.
+    def rise(self, caps_w: FloatArray, wanted_w: FloatArray) -> FloatArray:
+        """From caps that hold towards greater ones, each unit as far as the limits on it allow.
 
-        Where a curve is straight to the last bit, one price belongs to many caps; this finds the
-        ones that use what is left.
+        All rise by one share of their way until a limit is full; what does not touch it goes on.
+        The caps hold at every step.
         """
-        step = wanted_w - caps_w
-        reach = 1.0
-        while True:
-            if self.holds(caps_w + reach * step):
-                if self.grow(caps_w + reach * step) == 0:
-                    return np.asarray(caps_w + reach * step)
+        lumps = self.rows.problem.lumps
+        caps, moves = caps_w, np.ones(len(caps_w), dtype=np.bool_)
+        for _ in range(RISES):
+            step = np.where(moves, np.maximum(wanted_w - caps, 0.0), 0.0)
+            room = np.maximum(self.room_w(caps), 0.0)
+            need = room - self.room_w(caps + step)
+            over = np.flatnonzero(need > room)
+            share = np.ones(lumps.count)
+            if len(over):
+                part = np.where(
+                    self.columns[over] > 0.0, (room[over] / need[over])[:, None], np.inf
+                )
+                share = np.minimum(1.0, part.min(axis=0))
+            trial = caps + share[lumps.lump] * step
+            if self.grow(trial):
                 continue
-            low, high = 0.0, reach
-            for _ in range(50):
-                middle = 0.5 * (low + high)
-                low, high = (middle, high) if self.holds(caps_w + middle * step) else (low, middle)
-            if low == 0.0:
-                return caps_w
-            reach = low
+            moved, caps = float(np.max(trial - caps, initial=0.0)), trial
+            full = over[self.room_w(caps)[over] <= FULL * self.limit_w[over]]
+            if not len(over) or (not len(full) and moved <= STILL_W):
+                break
+            stops: BoolArray = np.asarray((self.columns[full] > 0.0).any(axis=0))
+            moves &= ~stops[lumps.lump]
+            if not moves.any():
+                break
+        return caps
+
+    def inside(self, caps_w: FloatArray, least_w: FloatArray) -> FloatArray:
+        """Caps a hair above the rows written out, brought inside straight towards others."""
+        over = self.room_w(caps_w)
+        bad = np.flatnonzero(over < -OVER * self.limit_w)
+        if not len(bad):
+            return caps_w
+        less = np.maximum(self.room_w(least_w)[bad], 0.0)
+        share = float(np.max(over[bad] / np.minimum(over[bad] - less, -1e-300)))
+        return np.asarray(caps_w + min(share * (1.0 + 1e-12), 1.0) * (least_w - caps_w))

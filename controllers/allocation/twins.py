@@ -15,35 +15,49 @@ from facility.points import FloatArray
 NO_ROOM_W: Final = 10.0
 #: Rows without room that are looked at; a hall with more of them lacks much else.
 LOOKED_AT: Final = 256
+#: Weights within this share of each other are equal.
+ALIKE: Final = 1e-6
 
 
 def together(
     problem: Problem,
-    caps_w: FloatArray,
     pool: Pool,
-    pull: Sequence[FloatArray],
+    slack_w: FloatArray,
     priced: Collection[tuple[str, str]],
 ) -> tuple[tuple[str, ...], ...]:
     """Groups of two or more elements that must all gain before any of their nodes does.
 
     Args:
         problem: the question.
-        caps_w: float64[U], W; the caps found.
         pool: the rows written out.
-        pull: per row of the pool float64[U], W on it per W of a unit's cap.
+        slack_w: float64[rows], W left on every row at the caps found.
         priced: (element, case) of the rows that have a price.
     """
-    rows = pool.rows
-    slack = rows.slack_w(problem.load_w(caps_w))
+    if not priced:
+        return ()
+    rows, slack = pool.rows, slack_w
     tight = np.flatnonzero(slack <= NO_ROOM_W)
     tight = tight[np.argsort(slack[tight], kind="stable")][:LOOKED_AT]
-    weights = [(rows.name(int(r))[0], problem.unit_price(rows.weights(int(r)))) for r in tight]
+    if not len(tight):
+        return ()
+    names = [rows.name(int(r))[0] for r in tight]
+    weights = rows.weights(tight.tolist())
+    managed = np.unique(problem.rack)
+    weights = weights[:, managed]
+    # Equal rows have equal sums under any weights; few others do, and those are looked at whole.
+    mix = np.cos(np.arange(1, len(managed) + 1))
+    sums, size = weights @ mix, np.abs(weights) @ np.abs(mix)
     groups: list[list[str]] = []
-    for own, number in zip(pull, pool.numbers, strict=True):
+    for at, number in enumerate(pool.numbers):
         name = rows.name(number)
         if name not in priced or slack[number] > NO_ROOM_W:
             continue
-        alike = [element for element, row in weights if np.allclose(row, own, rtol=1e-6)]
+        own = pool.matrix[at, managed]
+        near = np.flatnonzero(
+            np.abs(sums - own @ mix) <= ALIKE * (size + np.abs(own) @ np.abs(mix))
+        )
+        apart = np.abs(weights[near] - own) > ALIKE * np.abs(own)
+        alike = [names[i] for i in near[~apart.any(axis=1)]]
         found = list(dict.fromkeys([name[0], *alike]))
         meets = [group for group in groups if set(group) & set(found)]
         groups = [group for group in groups if group not in meets]
