@@ -133,7 +133,7 @@ def draw(power: Power, data: Mapping[str, Any], focus: str | None = None) -> Dra
             boxes.carries(chart.items[parent].origin),
         )
         for key, item in chart.items.items()
-        for i, parent in enumerate(item.parents)
+        for i, parent in enumerate(sorted(item.parents, key=middle.__getitem__))
     )
     right = max((box.x + box.width for box in placed), default=0.0)
     bottom = max((box.y + box.height for box in placed), default=0.0)
@@ -153,7 +153,7 @@ def _size(item: Item) -> tuple[float, float]:
 
 
 def _spread(item: Item, i: int, width: float) -> float:
-    """Where the i-th wire arrives, from the middle of the box: side by side, in order."""
+    """Where the i-th wire from the left arrives, from the middle of the box: side by side."""
     count = len(item.parents)
     return 0.0 if count < 2 else (i / (count - 1) - 0.5) * min(width / 2.0, 24.0 * count)
 
