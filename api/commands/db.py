@@ -26,9 +26,13 @@ def backup(url: str, file: str) -> int:
     return _say(lambda: _listed(copies.backup(url, Path(file)), f"wrote {file}"))
 
 
-def restore(url: str, file: str) -> int:
-    """Bring a copy into a new database; it comes up in observe."""
-    return _say(lambda: _listed(copies.restore(url, Path(file)), "restored, in observe"))
+def restore(url: str, file: str, *, overwrite: bool = False) -> int:
+    """Bring a copy into a new database, or over an old one; it comes up in observe."""
+    return _say(
+        lambda: _listed(
+            copies.restore(url, Path(file), overwrite=overwrite), "restored, in observe"
+        )
+    )
 
 
 def reader(url: str, role: str, *, only_print: bool) -> int:

@@ -13,7 +13,7 @@ from api.service.supervision import Supervisor
 from drivers.node import keep_leases
 from facility.commands import Mode
 from facility.ports import Bus
-from facility.store import StoreError
+from facility.store import StoreError, committed
 
 log = structlog.get_logger(__name__)
 
@@ -33,6 +33,7 @@ class Running:
         """Restore what the database knows, then start every task."""
         service = self._service
         await service.restore()
+        await committed(service.store.keep_facility_file(service.file_text))
         service.loop.set_away(await service.absence.starting(service.lease.ttl_s))
         await self._bus.start()
         await service.lease.once()

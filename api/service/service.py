@@ -25,6 +25,7 @@ from api.hall import (
 )
 from api.remote_write import RemoteWriter
 from api.service.absence import Absence
+from api.service.cords import ServiceCords
 from api.service.drilling import ServiceDrills
 from api.service.hall_lease import HallLease
 from api.service.letting_go import LettingGo
@@ -76,6 +77,9 @@ class Service:
         self.drills = ServiceDrills(
             parts.site, parts.store, parts.clock, self.loop, allowed=allowed
         )
+        self.cords = ServiceCords(
+            parts.site, parts.store, parts.clock, parts.loaded.sha256, self.loop
+        )
         self.upkeep = ServiceUpkeep(
             parts.site, parts.store, parts.clock, parts.workers, parts.loaded.sha256, self.loop
         )
@@ -86,6 +90,11 @@ class Service:
     def facility(self) -> Facility:
         """The loaded file."""
         return self._parts.facility
+
+    @property
+    def file_text(self) -> str:
+        """Of that file, as it was read."""
+        return self._parts.loaded.text.decode("utf-8", errors="replace")
 
     @property
     def config_sha256(self) -> str:
@@ -208,6 +217,7 @@ class Service:
         self.loop.set_overrides(self.overrides())
         await self.upkeep.restore()
         await self.drills.restore()
+        await self.cords.restore()
 
     async def resolve_open_intents(self) -> None:
         """End commands that a former run sent and never saw answered, by what is read back."""
@@ -249,6 +259,7 @@ class Service:
         self._cycle_s = self.clock.monotonic_s()
         self._count(decision)
         self.drills.after_cycle(decision)
+        self.cords.after_cycle(decision)
         tell(decision)
         plan = decision.facts["allocation"]["plan"]
         for entry in plan.get("nodes", ()):

@@ -158,6 +158,10 @@ class Store(Samples, Tidying, JournalPart, Alarms, People, Works, Drills, Cords)
         """A fact about the site."""
         return self._ask(lambda c: meta.get(c, key))
 
+    def keep_facility_file(self, text: str) -> Future[None]:
+        """Keep the facility file that the hall runs with, so that a backup holds it."""
+        return self._write(lambda c: meta.put_facility_file(c, self.hall, text))
+
     def counts(self) -> Future[Counts]:
         """Totals in the database; reads whole indexes, so not for every second."""
         return self._ask(count_rows.read)

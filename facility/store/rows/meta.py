@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 import sqlalchemy as sa
 
 from facility.store.rows.tables import site_meta
+
+#: What only this database may know; no backup holds it.
+SECRET_KEYS: Final = ("statement_key",)
+_FILE: Final = "facility_file:"
 
 
 def get(connection: sa.Connection, key: str) -> str | None:
@@ -24,3 +30,17 @@ def put(connection: sa.Connection, key: str, value: str) -> None:
         ),
         {"key": key, "value": value},
     )
+
+
+def put_facility_file(connection: sa.Connection, hall: str, text: str) -> None:
+    """Keep the facility file that a hall runs with now, for backups."""
+    if get(connection, _FILE + hall) != text:
+        put(connection, _FILE + hall, text)
+
+
+def facility_files(connection: sa.Connection) -> dict[str, str]:
+    """Hall -> the text of the facility file that it ran with last."""
+    rows = connection.execute(
+        sa.select(site_meta).where(site_meta.c.key.startswith(_FILE)).order_by(site_meta.c.key)
+    )
+    return {row.key.removeprefix(_FILE): row.value for row in rows}

@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 import zipfile
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from api.commands import db
+from api.service.upkeep import KEY_META
+from facility.clock import SystemClock
 from facility.commands import Mode
-from facility.store import Store, StoreCorrupt, StoreError, open_store
+from facility.loading import load_text
+from facility.store import Store, StoreCorrupt, StoreError, StoreLocked, check, open_store
 from facility.store.backup import backup, restore
+from facility.store.rows.meta import SECRET_KEYS
 from tests.facility.store.plant import (
     START_MS,
     SteppedClock,
@@ -133,6 +140,132 @@ def test_a_damaged_copy_is_refused_and_leaves_nothing_behind(tmp_path: Path) -> 
         assert not target.exists()
     with pytest.raises(StoreError, match="cannot be read"):
         restore(f"sqlite:///{target}", tmp_path / "absent.zip")
+
+
+def test_a_store_without_any_mode_came_up_in_auto_where_the_file_said_so(
+    url: str, tmp_path: Path
+) -> None:
+    store = open_store(url, SteppedClock(), inline=True)
+    store.set_mode("loop:l1", Mode.AUTO, "ada", "trusted").result()
+    store.close()
+    backup(url, tmp_path / "copy.zip")
+    target = f"sqlite:///{tmp_path / 'restored.db'}"
+    restore(target, tmp_path / "copy.zip")
+    restored = open_store(target, SteppedClock(), inline=True)
+    found = {m.scope: m.mode for m in restored.modes().result()}
+    assert found == {"hall": Mode.OBSERVE, "loop:l1": Mode.OBSERVE}
+    restored.close()
+
+
+def test_a_backup_holds_the_file_its_curves_and_where_secrets_are_but_no_secret(
+    url: str, tmp_path: Path, root: Path
+) -> None:
+    text = (root / "docs" / "examples" / "row.yaml").read_text("utf-8")
+    facility = load_text(text).facility
+    store = open_store(url, SteppedClock(), inline=True, hall="Row/1")
+    store.keep_facility_file("old").result()
+    store.keep_facility_file(text).result()
+    store.set_meta("statement_key", "c2VjcmV0LXNlZWQ=").result()
+    fill(store)
+    file = tmp_path / "copy.zip"
+    backup(url, file)
+    with zipfile.ZipFile(file) as archive:
+        assert archive.read("Row_1/facility.yaml").decode() == text
+        curves = json.loads(archive.read("Row_1/curves.json"))
+        names = json.loads(archive.read("Row_1/secrets.json"))
+        whole = b"".join(archive.read(name) for name in archive.namelist())
+    assert curves.keys() == facility.nodes.keys()
+    node = next(iter(facility.nodes))
+    given = facility.nodes[node].curve
+    assert curves[node]["curve"] == (None if given is None else given.model_dump())
+    assert names.keys() >= {f"auth.{name}.secret" for name in facility.auth}
+    assert b"c2VjcmV0LXNlZWQ=" not in whole
+    target = f"sqlite:///{tmp_path / 'restored.db'}"
+    restore(target, file)
+    restored = open_store(target, SteppedClock(), inline=True, hall="Row/1")
+    same(store, restored)
+    store.close()
+    assert restored.meta("statement_key").result() is None
+    assert restored.meta("facility_file:Row/1").result() == text
+    restored.close()
+
+
+def test_what_the_service_keeps_secret_in_the_database_is_left_out() -> None:
+    assert KEY_META in SECRET_KEYS
+
+
+def test_a_sqlite_copy_does_not_hold_the_signing_key_either(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path / 'hall.db'}"
+    store = open_store(url, SteppedClock(), inline=True)
+    store.set_meta("statement_key", "c2VjcmV0LXNlZWQ=").result()
+    backup(url, tmp_path / "copy.db")
+    assert b"c2VjcmV0LXNlZWQ=" not in (tmp_path / "copy.db").read_bytes()
+    assert [f.name for f in tmp_path.glob("copy*")] == ["copy.db"]
+    assert store.meta("statement_key").result() is not None
+    store.close()
+
+
+def test_an_existing_database_gives_way_only_when_asked_and_comes_back_if_it_fails(
+    url: str, tmp_path: Path
+) -> None:
+    file = tmp_path / "copy.zip"
+    store = open_store(url, SteppedClock(), inline=True)
+    fill(store)
+    store.flush().result()
+    store.close()
+    backup(url, file)
+    store = open_store(url, SteppedClock(), inline=True)
+    store.audit("bob", "later", "than the copy").result()
+    store.close()
+    with pytest.raises(StoreError, match=r"exists already|not empty"):
+        restore(url, file)
+    bad = tmp_path / "bad.zip"
+    tampered(file, bad, "audit", lambda line: line.replace(b'"ada"', b'"eve"'), rehash=False)
+    with pytest.raises(StoreCorrupt, match="audit was changed"):
+        restore(url, bad, overwrite=True)
+    bad.unlink()
+    tampered(file, bad, "audit", lambda line: line.replace(b'"ada"', b'"eve"'), rehash=True)
+    with pytest.raises(StoreCorrupt, match="tampered with: audit line 1"):
+        restore(url, bad, overwrite=True)
+    store = open_store(url, SteppedClock(), inline=True)
+    assert [e.actor for e in store.audit_log().result()] == ["bob", "ada"], "it is as it was"
+    store.close()
+    restore(url, file, overwrite=True)
+    assert check(url) == []
+    store = open_store(url, SteppedClock(), inline=True)
+    assert [e.actor for e in store.audit_log().result()] == ["ada"]
+    store.close()
+    if url.startswith("sqlite"):
+        aside = tmp_path / "hall.db.before-restore"
+        assert check(f"sqlite:///{aside}") == []
+        with pytest.raises(StoreError, match="still there"):
+            restore(url, file, overwrite=True)
+
+
+def test_a_database_in_use_is_never_overwritten(url: str, tmp_path: Path) -> None:
+    now = SteppedClock(SystemClock().utc_ms())
+    store = open_store(url, now, inline=True)
+    store.acquire_lease("north", "host:1", 60.0).result()
+    backup(url, tmp_path / "copy.zip")
+    with pytest.raises(StoreLocked, match=r"host:1 controls north|another process"):
+        restore(url, tmp_path / "copy.zip", overwrite=True)
+    store.close()
+
+
+def tampered(
+    file: Path, to: Path, table: str, change: Callable[[bytes], bytes], *, rehash: bool
+) -> None:
+    with zipfile.ZipFile(file) as old, zipfile.ZipFile(to, "w") as new:
+        manifest = json.loads(old.read("manifest.json"))
+        for name in old.namelist():
+            data = old.read(name)
+            if name == f"{table}.jsonl":
+                data = change(data)
+                if rehash:
+                    manifest["sha256"][table] = hashlib.sha256(data).hexdigest()
+            if name != "manifest.json":
+                new.writestr(name, data)
+        new.writestr("manifest.json", json.dumps(manifest))
 
 
 def test_the_command_answers_with_its_exit_code(
