@@ -36,6 +36,7 @@ from api.web.wording import (
     scope_name,
     share,
 )
+from api.web.works import banner
 from controllers.allocation import worth_saying
 from controllers.wording import capital
 from facility.commands import AlarmEvent, Decision, Mode, Severity
@@ -76,6 +77,7 @@ def top(hall: Hall) -> dict[str, Any]:
         "late": age_s is not None and age_s > late_after_s(hall) / 2.0,
         "standing": standing,
         "notes": notes,
+        "works": banner(hall),
     }
 
 
