@@ -176,7 +176,7 @@ def study_shares(shares: Shares, load_w: FloatArray) -> Headroom:
     case = np.full(elements, -1, dtype=np.int64)
     if len(s.checks):
         cell_w = shares.loads_w(load_w)
-        slack = shares.slack_w(load_w)
+        slack = shares.slack_of(cell_w)
         best = np.minimum.reduceat(slack, s.first_cell)
         least, at = _first_least(slack, best, s.limit_w[s.checks], s.first_cell)
         unrated = np.isinf(s.limit_w[s.checks])
@@ -254,12 +254,16 @@ def _fullest_phase(
 
 def _load_headroom(shares: Shares, slack: FloatArray) -> FloatArray:
     """float64[L]: least of slack/weight over all cells that a load touches; inf without any."""
-    s, affected = shares.structure, shares.topology.compiled.affected
+    s = shares.structure
     out = np.full(len(shares.topology.loads), np.inf)
-    on = shares.group_w > 1e-12
-    np.minimum.at(out, s.group_load[on], slack[s.group_cell[on]] / shares.group_w[on])
-    # Cases that do not touch a load weigh it as the normal one does; the cell with the least
-    # slack among them counts. Few cases touch a load, so few cells are skipped.
+    order, first, which = s.groups_by_load
+    if len(order):
+        free = np.full(len(order), np.inf)
+        weighs = shares.group_w > 1e-12
+        np.divide(slack[s.group_cell], shares.group_w, out=free, where=weighs)
+        out[which] = np.minimum.reduceat(free[order], first)
+    # Cells that do not change a load weigh it as the normal one does; the cell with the least
+    # slack among them counts. Few cells change a load, so few are skipped.
     order = np.lexsort((slack, s.cell_check))
     start = np.zeros(len(s.limit_w), dtype=np.int64)
     start[s.checks] = s.first_cell
@@ -267,7 +271,7 @@ def _load_headroom(shares: Shares, slack: FloatArray) -> FloatArray:
     load, weight = s.base_load[base], shares.base_w[base]
     place = start[s.base_check[base]]
     while True:
-        skip = affected[s.cell_case[order[place]], load]
+        skip = s.changed[order[place], load]
         if not skip.any():
             break
         place = place + skip

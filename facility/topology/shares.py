@@ -1,8 +1,9 @@
 """Weights: what each watt of each load puts on each element in each case.
 
 A *check* is an element, or one phase of an element with a three-phase amp rating. A *cell* is a
-check in a case in which its element is alive and which differs from the normal case; the normal
-cell of every check that is alive stands too. Every other cell equals its normal one.
+check in a case in which its element is alive and carries some load otherwise than in the normal
+case, whatever the split; the normal cell of every check that is alive stands too. Every other cell
+equals its normal one.
 
 The structure depends on the topology alone; a changed split only multiplies.
 """
@@ -10,11 +11,12 @@ The structure depends on the topology alone; a changed split only multiplies.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import cached_property, lru_cache
 
 import numpy as np
 
 from facility.points import FloatArray, IntArray
+from facility.topology.graph import BoolArray, Compiled
 from facility.topology.plant import Topology
 
 #: Worst split of a dual supply that is not measured.
@@ -56,6 +58,73 @@ class Structure:
     _base_of: IntArray = field(repr=False)
     _group_of: IntArray = field(repr=False)
 
+    @cached_property
+    def base_terms(self) -> tuple[Terms, ...]:
+        """What adds up to the weights of the normal case."""
+        return _terms(self, self._base_of)
+
+    @cached_property
+    def group_terms(self) -> tuple[Terms, ...]:
+        """What adds up to the changed weights."""
+        return _terms(self, self._group_of)
+
+    @cached_property
+    def groups_by_load(self) -> tuple[IntArray, IntArray, IntArray]:
+        """Changed entries sorted by load, where each load's begin, and which loads those are."""
+        order = np.argsort(self.group_load, kind="stable")
+        first = np.flatnonzero(np.diff(self.group_load[order], prepend=-1))
+        return order, first, self.group_load[order][first]
+
+    @cached_property
+    def changed(self) -> BoolArray:
+        """bool[M, L]: the cells in which a load weighs something else than in the normal one."""
+        loads = max(self.base_load.max(initial=-1), self.group_load.max(initial=-1)) + 1
+        out = np.zeros((len(self.cell_check), int(loads)), dtype=np.bool_)
+        out[self.group_cell, self.group_load] = True
+        return out
+
+    @cached_property
+    def _most(self) -> FloatArray:
+        """float64: the greatest weight of each entry's feeds, phases not regarded."""
+        return np.maximum.reduceat(self._entry_weight, self._starts)
+
+
+@dataclass(frozen=True)
+class Terms:
+    """Products that add up to weights: at most one for each; zero weights are left out.
+
+    Attributes:
+        at: int64, which weights get one.
+        feed, phase: int64, pair feed and phase (-1: none) of each; weight: float64.
+    """
+
+    at: IntArray
+    feed: IntArray
+    phase: IntArray
+    weight: FloatArray
+
+
+def _terms(s: Structure, which: IntArray) -> tuple[Terms, ...]:
+    """The products of some entries, in the order in which they are added up."""
+    ends = np.append(s._starts[1:], len(s._entry_feed))
+    lengths = ends[which] - s._starts[which]
+    of = np.repeat(np.arange(len(which)), lengths)
+    first = np.cumsum(lengths) - lengths
+    entry = np.repeat(s._starts[which], lengths) + np.arange(len(of)) - np.repeat(first, lengths)
+    flows = s._entry_weight[entry] != 0.0
+    of, entry = of[flows], entry[flows]
+    begins = np.flatnonzero(np.diff(of, prepend=-1))
+    turn = np.arange(len(of)) - np.repeat(begins, np.diff(np.append(begins, len(of))))
+    return tuple(
+        Terms(
+            of[mine],
+            s._entry_feed[entry[mine]],
+            s._entry_phase[entry[mine]],
+            s._entry_weight[entry[mine]],
+        )
+        for mine in (np.flatnonzero(turn == n) for n in range(int(turn.max(initial=-1)) + 1))
+    )
+
 
 @lru_cache(maxsize=32)
 def _structure(key: _Identity, phased: bool) -> Structure:
@@ -94,14 +163,18 @@ def _structure(key: _Identity, phased: bool) -> Structure:
     base_order = np.argsort(base_key, kind="stable")
     base_of, base_key = base_of[base_order], base_key[base_order]
     group_of = np.flatnonzero((g_case > 0) & alive)
+    wanted = g_load[group_of] * checks_n + g_check[group_of]
+    at = np.minimum(np.searchsorted(base_key, wanted), max(len(base_key) - 1, 0))
+    hit = base_key[at] == wanted if len(base_key) else np.zeros(len(wanted), dtype=np.bool_)
+    group_base = np.where(hit, at, -1)
+    entries = _Entries(np.append(starts, len(feed)), c.feed_column[feed], weight)
+    kept = ~(_same_feeds(c, g_pair[group_of]) & entries.alike(group_of, base_of, group_base))
+    group_of, group_base = group_of[kept], group_base[kept]
     cell_key = g_check[group_of] * cases + g_case[group_of]
     normal = np.flatnonzero(~c.dead[0, check_element]) * cases
     cells = np.unique(np.concatenate([cell_key, normal]))
     group_order = np.argsort(cell_key, kind="stable")
     group_of, cell_key = group_of[group_order], cell_key[group_order]
-    wanted = g_load[group_of] * checks_n + g_check[group_of]
-    at = np.minimum(np.searchsorted(base_key, wanted), max(len(base_key) - 1, 0))
-    hit = base_key[at] == wanted if len(base_key) else np.zeros(len(wanted), dtype=np.bool_)
     first = np.flatnonzero(np.diff(cells // cases, prepend=-1))
     return Structure(
         check_element=check_element,
@@ -115,7 +188,7 @@ def _structure(key: _Identity, phased: bool) -> Structure:
         base_load=g_load[base_of],
         group_cell=np.searchsorted(cells, cell_key),
         group_load=g_load[group_of],
-        group_base=np.where(hit, at, -1),
+        group_base=group_base[group_order],
         _entry_feed=feed,
         _entry_weight=weight,
         _entry_phase=phase,
@@ -124,6 +197,47 @@ def _structure(key: _Identity, phased: bool) -> Structure:
         _base_of=base_of,
         _group_of=group_of,
     )
+
+
+def _same_feeds(c: Compiled, pair: IntArray) -> BoolArray:
+    """bool: the pairs of which as many feeds live as in the normal case, so the same ones.
+
+    A loss never brings a feed to life.
+    """
+    normal = np.flatnonzero(c.pair_case == 0)
+    of_load = np.zeros(c.up.shape[1], dtype=np.int64)
+    of_load[c.pair_load[normal]] = normal
+    before = of_load[c.pair_load[pair]]
+    up = c.up[c.pair_case, c.pair_load]
+    return np.asarray((c.pair_alive[pair] == c.pair_alive[before]) & (up[pair] == up[before]))
+
+
+@dataclass(frozen=True)
+class _Entries:
+    """Entries by what they belong to: `starts` has one end more."""
+
+    starts: IntArray
+    column: IntArray
+    weight: FloatArray
+
+    def alike(self, one: IntArray, others: IntArray, which: IntArray) -> BoolArray:
+        """bool: each of `one` draws on the same feeds by the same weights as `others[which]`.
+
+        Where `which` is -1: it draws on none.
+        """
+        flows = np.concatenate([[0], np.cumsum(self.weight != 0.0)])
+        at = np.flatnonzero(self.weight)
+        low, high = flows[self.starts[one]], flows[self.starts[one + 1]]
+        mate = others[which] if len(others) else np.zeros(len(which), dtype=np.int64)
+        low_b = flows[self.starts[mate]]
+        count_b = np.where(which >= 0, flows[self.starts[mate + 1]] - low_b, 0)
+        same = high - low == count_b
+        for turn in range(int((high - low)[same].max(initial=0))):
+            on = np.flatnonzero(same & (high - low > turn))
+            mine, theirs = at[low[on] + turn], at[low_b[on] + turn]
+            alike = self.column[mine] == self.column[theirs]
+            same[on] = alike & (self.weight[mine] == self.weight[theirs])
+        return np.asarray(same)
 
 
 class _Identity:
@@ -182,15 +296,29 @@ class Shares:
             none = np.zeros(0)
             return cls(topology, s, none, none, none)
         mean, extra = _split_factors(topology, split)
-        feed, phase = s._entry_feed, s._entry_phase
-        value = s._entry_weight
-        if stated:
-            of_phase = shares[topology.compiled.feed_column[feed], np.maximum(phase, 0)]
-            value = value * np.where(phase >= 0, of_phase, 1.0)
-        weight = np.add.reduceat(mean[feed] * value, s._starts)
-        weight += extra[s._start_pair] * np.maximum.reduceat(value, s._starts)
-        base, group = weight[s._base_of], weight[s._group_of]
-        before = np.where(s.group_base >= 0, base[s.group_base], 0.0) if len(base) else 0.0
+        columns = topology.compiled.feed_column
+        folded = []
+        for which, terms in ((s._base_of, s.base_terms), (s._group_of, s.group_terms)):
+            weight = np.zeros(len(which))
+            for term in terms:
+                value = term.weight
+                if stated:
+                    of_phase = shares[columns[term.feed], np.maximum(term.phase, 0)]
+                    value = value * np.where(term.phase >= 0, of_phase, 1.0)
+                weight[term.at] += mean[term.feed] * value
+            folded.append(weight)
+        base, group = folded
+        if extra.any():
+            most = s._most
+            if stated:
+                of_phase = shares[columns[s._entry_feed], np.maximum(s._entry_phase, 0)]
+                value = s._entry_weight * np.where(s._entry_phase >= 0, of_phase, 1.0)
+                most = np.maximum.reduceat(value, s._starts)
+            for which, weight in ((s._base_of, base), (s._group_of, group)):
+                doubt = extra[s._start_pair[which]]
+                rows = np.flatnonzero(doubt)
+                weight[rows] += doubt[rows] * most[which[rows]]
+        before = np.append(base, 0.0)[s.group_base]
         return cls(topology, s, base, group, group - before)
 
     def loads_w(self, load_w: FloatArray) -> FloatArray:
@@ -201,15 +329,19 @@ class Shares:
             s.base_check, self.base_w * load_w[s.base_load], checks
         ).astype(np.float64)
         change = np.bincount(s.group_cell, self.delta_w * load_w[s.group_load], len(s.cell_check))
-        return normal[s.cell_check] + change
+        return np.asarray(normal[s.cell_check] + change)
 
     def slack_w(self, load_w: FloatArray) -> FloatArray:
         """float64[M]: W left on each cell; negative: over its limit. inf when unrated.
 
         What lies within 1e-9 of the limit counts as exactly at it.
         """
+        return self.slack_of(self.loads_w(load_w))
+
+    def slack_of(self, cell_w: FloatArray) -> FloatArray:
+        """As `slack_w`, for what `loads_w` said."""
         limit = self.structure.limit_w[self.structure.cell_check]
-        slack = limit - self.loads_w(load_w)
+        slack = limit - cell_w
         return np.where((np.abs(slack) <= 1e-9 * limit) & np.isfinite(limit), 0.0, slack)
 
     def row(self, cell: int) -> FloatArray:
