@@ -39,6 +39,7 @@ from facility.quantities import (
     RampWMin,
     RateKMin,
     ResistanceKW,
+    RetentionS,
     Share,
     TemperatureC,
     TokenRate,
@@ -270,12 +271,26 @@ class RemoteWrite(Strict):
     spool: DiskBytes = 1e9
 
 
+class Keep(Strict):
+    """How long a class of points is kept where that differs from the store's own times."""
+
+    raw: RetentionS | None = None
+    rollups: RetentionS | None = None
+
+
+#: What a device's points are for: `gpu` are nodes, `power` PDUs, UPSs and meters, `cooling` CDUs,
+#: `environment` sensors, `other` the rest.
+PointClass = Literal["gpu", "power", "cooling", "environment", "other"]
+
+
 class Store(Strict):
     """SQLAlchemy URL; no password in it (use auth)."""
 
     url: str = "sqlite:///wattkeeper.db"
     auth: Name | None = None
-    keep_raw: DurationS = 30 * 86400.0
+    keep_raw: RetentionS = 30 * 86400.0
+    keep_rollups: RetentionS = 5 * 365.25 * 86400.0
+    retention: Mapping[PointClass, Keep] = Field(default_factory=dict)
     remote_write: RemoteWrite | None = None
 
 

@@ -71,6 +71,8 @@ FlowLpm = Annotated[float, _quantity("flow", at_least_zero=True)]
 DurationS = Annotated[float, _quantity("time", at_least_zero=True)]
 #: how often something is done; below this a cycle would have no time to end
 PeriodS = Annotated[float, _quantity("time", least="100 ms")]
+#: how long something is kept; what is younger than a day is still being summed up
+RetentionS = Annotated[float, _quantity("time", least="1 d")]
 LeaseS = Annotated[float, _quantity("time", least="1 s")]
 Share = Annotated[float, _quantity("ratio", at_least_zero=True)]
 RampWMin = Annotated[float, _quantity("power_ramp", positive=True)]

@@ -17,7 +17,7 @@ from drivers.profile.places import (
     quantity_of,
     unit_factors,
 )
-from facility.kinds import KINDS
+from facility.kinds import KINDS, Nature
 
 
 class Write(Strict):
@@ -68,6 +68,7 @@ class PointEntry(Strict):
             the register type) or texts. Checked before scaling.
         plausible: narrower than the kind's own range, as two texts with a unit.
         optional: some models lack it; its absence is then no fault worth showing.
+        wraps_at: of a counter, the value with its unit at which its register starts again from 0.
         simulated: how an impersonator answers where its plant does not say.
     """
 
@@ -87,6 +88,7 @@ class PointEntry(Strict):
     plausible: tuple[str, str] | None = None
     optional: bool = False
     write: Write | None = None
+    wraps_at: str | None = None
     simulated: Simulated = Field(default_factory=lambda: Simulated())
 
     @model_validator(mode="after")
@@ -108,6 +110,11 @@ class PointEntry(Strict):
         modbus = self.at.modbus
         if modbus is not None and (modbus.stride is not None) != (self.table is not None):
             raise ValueError("`stride` is needed in a table, and only there")
+        if self.wraps_at is not None:
+            if kind.nature is not Nature.COUNTER:
+                raise ValueError(f"only counters wrap, and {self.kind} is none")
+            if self.resolution >= quantity_of(self.wraps_at, kind):
+                raise ValueError("wraps_at must lie above one step of the register")
         if self.write is not None:
             if modbus is not None and modbus.function in ("input", "discrete"):
                 raise ValueError(f"{modbus.function} registers cannot be written")
@@ -126,6 +133,14 @@ class PointEntry(Strict):
         number, _, unit = write.step.strip().partition(" ")
         unit = "degC" if unit == "K" and kind.quantity == "temperature" else unit
         return float(number) * unit_factors(kind, unit)[0]
+
+    @property
+    def resolution(self) -> float:
+        """Step of the register in canonical units; the greatest, where the device has a choice."""
+        kind = KINDS[self.kind]
+        units = {self.unit, *(self.unit_from.codes.values() if self.unit_from else ())}
+        factors = [1.0 if unit is None else unit_factors(kind, unit)[0] for unit in units]
+        return max(abs(self.scale * factor) for factor in factors)
 
     @property
     def range(self) -> tuple[float, float]:

@@ -9,6 +9,7 @@ import sqlalchemy as sa
 
 from facility.store.compaction import SETTLE_MS, Beside, Compacted, Compaction
 from facility.store.parts.base import Part
+from facility.store.retention import Retention, Retired
 from facility.store.rolling import Rolling
 from facility.store.rollups import PointRules
 from facility.store.rows import partitions, rollups
@@ -81,6 +82,13 @@ class Tidying(Part):
             last = reached
         self._later(lambda c: rollups.end_day(c, end_ms)).result()
         return True
+
+    def retire(self) -> Future[Retired]:
+        """Let go of what is older than its class is kept; see `facility.store.retention`."""
+        now_ms = self._clock.utc_ms()
+        return self._background.ask_in_pages(
+            lambda engine: Retention(engine, self._later, now_ms, self.rules).run()
+        )
 
     def tidy(self) -> Future[list[str]]:
         """PostgreSQL: make partitions ahead, drop emptied ones, give dead rows back.

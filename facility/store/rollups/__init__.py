@@ -5,7 +5,7 @@ The arithmetic here is pure; `facility.store.rows.rollups` writes and reads the 
 
 from __future__ import annotations
 
-from facility.store.rollups.counters import CounterRule, bound, difference, rise
+from facility.store.rollups.counters import CounterRule, bound, default_rule, difference, rise
 from facility.store.rollups.edges import QUARTER_MS, SiteDays, day_edges
 from facility.store.rollups.rules import PointRules, RetentionDays, default_rules
 from facility.store.rollups.summing import Buckets, summarise
@@ -19,6 +19,7 @@ __all__ = [
     "SiteDays",
     "bound",
     "day_edges",
+    "default_rule",
     "default_rules",
     "difference",
     "rise",

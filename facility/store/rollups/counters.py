@@ -18,9 +18,9 @@ from facility.points import FloatArray, IntArray
 REFRESH_S: Final = 120.0
 
 #: What no single point can count faster than, in the kind's unit per second, where the site says
-#: nothing: 50 MW for energy (the widest plausible power of `facility.kinds`), a million tokens.
+#: nothing: 50 MW for energy (the widest plausible power of `facility.kinds`), ten million tokens.
 _FASTEST: Final = {"energy": KINDS["active_power"].high / 3600.0}
-_FASTEST_ELSE: Final = 1e6
+_FASTEST_ELSE: Final = 1e7
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,7 +19,7 @@ from facility.store.rollups import QUARTER_MS, Buckets, CounterRule, PointRules,
 from facility.store.rollups.counters import difference, is_counter
 from facility.store.rollups.summing import summarise
 from facility.store.rows import meta
-from facility.store.rows.tables import point, rollup_1d, rollup_15m
+from facility.store.rows.tables import point, rollup_15m
 
 #: Days that end up to this moment have their rows, or are getting them now: whoever changes a
 #: quarter of such a day reckons the day again.
@@ -317,14 +317,3 @@ def point_numbers(connection: sa.Connection, after: int, limit: int = _MANY) -> 
     """The numbers of points that follow `after`, rising."""
     asked = sa.select(point.c.id).where(point.c.id > after).order_by(point.c.id).limit(limit)
     return list(connection.execute(asked).scalars())
-
-
-def drop_before(
-    connection: sa.Connection, resolution: str, ids: Sequence[int], before_ms: int
-) -> int:
-    """Drop the roll-ups of points that began before a moment; how many went."""
-    table = {"15m": rollup_15m, "1d": rollup_1d}[resolution]
-    gone = connection.execute(
-        sa.delete(table).where(table.c.point_id.in_(ids), table.c.start_ms < before_ms)
-    )
-    return gone.rowcount

@@ -235,13 +235,3 @@ def test_days_wait_until_they_are_over(engine: sa.Engine, ids: Any) -> None:
     assert settle(engine, LONG_DAY_MS + 25 * HOUR_MS) == 1
     with engine.begin() as connection:
         assert rows.days_done(connection) == LONG_DAY_MS + 25 * HOUR_MS
-
-
-def test_roll_ups_go_by_age(engine: sa.Engine, ids: Any) -> None:
-    write(engine, ids, a_day(LONG_DAY_MS, 2), [LONG_DAY_MS, LONG_DAY_MS + HOUR_MS])
-    with engine.begin() as connection:
-        gone = rows.drop_before(connection, "15m", ids.tolist()[:2], LONG_DAY_MS + HOUR_MS)
-    assert gone == 8
-    left = read(engine, rollup_15m)
-    assert len(left) == 16
-    assert (int(ids[2]), LONG_DAY_MS) in left
