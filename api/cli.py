@@ -192,6 +192,34 @@ def release(
 
 
 @app.command()
+def switching(
+    element: str,
+    at: Annotated[
+        str | None, typer.Option(metavar="ISO8601", help="Start, with its zone; now if left out.")
+    ] = None,
+    for_: Annotated[str, typer.Option("--for", help="How long: 2h, 90min.")] = "2h",
+    url: Annotated[str, typer.Option(help="Of the running service.")] = "http://127.0.0.1:8080",
+    json: Json = False,
+) -> None:
+    """Ask whether an element may be opened then; a signed answer, step by step."""
+    from api.commands.switching import ask
+
+    raise typer.Exit(ask(element, at, for_, url, json=json))
+
+
+@app.command()
+def verify(
+    file: Annotated[str, typer.Argument(help="A statement as JSON; - for standard input.")],
+    key: Annotated[str, typer.Option(help="Public key of the site (GET /statements/key).")],
+    json: Json = False,
+) -> None:
+    """Check the signature of a statement, without a service."""
+    from api.commands.switching import verify as run
+
+    raise typer.Exit(run(file, key, json=json))
+
+
+@app.command()
 def replay(
     file: str,
     with_: Annotated[
