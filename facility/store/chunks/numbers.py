@@ -21,7 +21,9 @@ from facility.points import FloatArray
 EMPTY, CONSTANT, DOUBLES, SINGLES = range(4)
 WHOLE: Final = 16
 TIMES: Final = 8
-_DECIMALS: Final = ((0, 0), (1, 0), (2, 0), (3, 0), (4, 0), (1, TIMES), (2, TIMES), (3, TIMES))
+_DECIMALS: Final = tuple((d, t) for d in range(5) for t in ((TIMES, 0) if d else (0,)))
+#: So many samples are looked at before a form is tried on a whole column.
+_GLANCE: Final = 16
 _FORMS: Final = {EMPTY, CONSTANT, DOUBLES, SINGLES} | {WHOLE | d | t for d, t in _DECIMALS}
 #: Above it the sum of two neighbours no longer fits a double's whole numbers.
 _GREATEST: Final = 2.0**52
@@ -117,22 +119,32 @@ def _decimals(values: FloatArray, missing: _Bools | None) -> list[int | None]:
     left = np.arange(len(values))
     rest = values
     for decimals, times in _DECIMALS:
-        ten = 10.0**decimals
-        with np.errstate(invalid="ignore", over="ignore"):
-            near = np.rint(rest * ten)
-            inside = np.abs(near) < _GREATEST
-            back = near * (1.0 / ten) if times else near / ten
-            # -0.0 is no whole number: added to 0.0 it changes its bits.
-            fits = ((back + 0.0).view(np.int64) == rest.view(np.int64)) & inside
-        if missing is not None:
-            fits |= missing[left]
-        taken = fits.all(axis=1)
+        gone = None if missing is None else missing[left]
+        taken = _fits(rest[:, :_GLANCE], gone, decimals, times)
+        some = np.flatnonzero(taken)
+        gone = None if gone is None else gone[some]
+        taken[some] = _fits(rest[some], gone, decimals, times)
         for i in left[taken].tolist():
             forms[i] = WHOLE | decimals | times
-        if taken.all():
-            break
         left, rest = left[~taken], rest[~taken]
+        if not len(left):
+            break
     return forms
+
+
+def _fits(values: FloatArray, missing: _Bools | None, decimals: int, times: int) -> _Bools:
+    """Which rows of float64[k, m] are whole numbers of the form, bit for bit."""
+    ten = 10.0**decimals
+    with np.errstate(invalid="ignore", over="ignore"):
+        near = np.rint(values * ten)
+        inside = np.abs(near) < _GREATEST
+        back = near * (1.0 / ten) if times else near / ten
+        # -0.0 is no whole number: added to 0.0 it changes its bits.
+        fits = ((back + 0.0).view(np.int64) == np.ascontiguousarray(values).view(np.int64)) & inside
+    if missing is not None:
+        fits |= missing[:, : values.shape[1]]
+    answer: _Bools = fits.all(axis=1)
+    return answer
 
 
 def _whole(near: FloatArray) -> bytes:

@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Sequence
+from operator import itemgetter
 from typing import Any, Final
 
 import numpy as np
@@ -45,6 +46,7 @@ _DECIMALS: Final = (
     (3, False),
 )
 _TENS: Final = np.array([10.0**decimals for decimals, _ in _DECIMALS])
+_PARTS: Final = 1.0 / _TENS
 _TIMES: Final = np.array([times for _, times in _DECIMALS])
 _PLAIN_FLAGS: Final = NARROW | ALL_GOOD | DEFLATED
 #: Above it a row of SQLite's clustered table would spill onto a page of its own.
@@ -210,15 +212,18 @@ def unpack_all(scans: Sequence[bytes], n: int) -> tuple[FloatArray, ByteArray]:
     """
     values = np.empty((len(scans), n), dtype=np.float64)
     quality = np.zeros((len(scans), n), dtype=np.uint8)
-    alike: dict[int, list[int]] = {}
-    for i, data in enumerate(scans):
-        if not data:
-            raise ValueError("an empty packed scan")
-        alike.setdefault(data[0], []).append(i)
-    for flags, where in alike.items():
-        some = scans if len(alike) == 1 else [scans[i] for i in where]
-        bodies = _bodies(flags, some, n)
-        values[where], quality[where] = _unpacked(flags, bodies, n)
+    if not all(scans):
+        raise ValueError("an empty packed scan")
+    flags = np.frombuffer(bytes(map(itemgetter(0), scans)), np.uint8)
+    for one in np.unique(flags).tolist():
+        where = np.flatnonzero(flags == one)
+        whole = len(where) == len(scans)
+        some = scans if whole else [scans[i] for i in where.tolist()]
+        found, grades = _unpacked(one, _bodies(one, some, n), n)
+        if whole:
+            values, quality[:] = found, grades
+        else:
+            values[where], quality[where] = found, grades
     return values, quality
 
 
@@ -233,9 +238,9 @@ def _bodies(flags: int, scans: Sequence[bytes], n: int) -> ByteArray:
             scans = [b"\0" + zlib.decompress(data[1:]) for data in scans]
         except zlib.error as error:
             raise ValueError(f"a damaged packed scan: {error}") from error
-    for data in scans:
-        if len(data) != due + 1:
-            raise ValueError(f"a packed scan of {len(data) - 1} bytes where {due} are due")
+    if set(map(len, scans)) != {due + 1}:
+        wrong = next(len(data) - 1 for data in scans if len(data) != due + 1)
+        raise ValueError(f"a packed scan of {wrong} bytes where {due} are due")
     return np.frombuffer(b"".join(scans), np.uint8).reshape(len(scans), due + 1)[:, 1:]
 
 
@@ -265,14 +270,14 @@ def _unpacked(flags: int, bodies: ByteArray, n: int) -> tuple[FloatArray, ByteAr
         ]
         if (forms == MIXED).any():
             raise ValueError("a packed scan with an unknown decimal form")
+    there = np.zeros(len(_DECIMALS), dtype=bool)
+    there[forms] = True
     wide = numbers.astype(np.float64)
-    tens = _TENS[forms]
-    times = _TIMES[forms]
-    if np.all(times):
-        wide = wide * (1.0 / tens)
-    elif np.any(times):
-        wide = np.where(times, wide * (1.0 / tens), wide / tens)
+    if not (there & ~_TIMES)[1:].any():
+        wide *= _PARTS[forms]
+    elif not (there & _TIMES).any():
+        wide /= _TENS[forms]
     else:
-        wide = wide / tens
+        wide = np.where(_TIMES[forms], wide * _PARTS[forms], wide / _TENS[forms])
     wide[numbers == (_NO_SHORT if flags & SHORT else _NO_LONG)] = np.nan
     return wide, grades
