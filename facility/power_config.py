@@ -164,3 +164,4 @@ class Power(Strict):
     board_accuracy: Share = 0.05
     psu_efficiency: Share = 0.96
     resecure: Annotated[str | float, BeforeValidator(resecure_of)] = 900.0
+    mode: Literal["preventive", "corrective"] = "preventive"

@@ -219,6 +219,7 @@ class Problem:
         low, high = table.fallback_low_w, table.fallback_high_w
         return replace(
             self,
+            shares=self.shares.strict,
             policy="throughput",
             base_w=base,
             metered_w=np.zeros(len(base)),
@@ -239,7 +240,7 @@ class Problem:
         static = (t.gpus, t.min_cap_w, t.fallback_low_w, t.fallback_high_w, t.unit, t.rank)
         arrays = (self.base_w, self.metered_w, self.per_w, self.rack, self.why, self.claimed)
         more = (u.low, u.high, c.tm, c.c0, c.k, c.n, c.gain, c.demand, self.price_w)
-        plant = (s.base_w, s.group_w, s.structure.limit_w, self.topology.compiled.lost)
+        plant = (s.base_w, s.group_w, s.cell_limit_w, self.topology.compiled.lost)
         for array in (*static, *arrays, *more, *plant, *(row.share for row in self.heat)):
             hashed.update(np.ascontiguousarray(array).tobytes())
         for row in self.heat:

@@ -82,7 +82,8 @@ class Rows:
         )
         check = structure.cell_check[self.cells]
         heat_limit = np.array([row.capacity_w for row in heat], dtype=np.float64)
-        self.limit_w: FloatArray = np.concatenate([structure.limit_w[check], heat_limit])
+        limit_w = problem.shares.cell_limit_w[self.cells]
+        self.limit_w: FloatArray = np.concatenate([limit_w, heat_limit])
         loops = {name: -1 - i for i, name in enumerate(dict.fromkeys(row.loop for row in heat))}
         of_heat = np.array([loops[row.loop] for row in heat], dtype=np.int64)
         self.element: IntArray = np.concatenate([structure.check_element[check], of_heat])

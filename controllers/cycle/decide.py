@@ -12,11 +12,12 @@ from controllers.alarms.watch import things_dead
 from controllers.allocation import refusal
 from controllers.arbiter import arbitrate_all
 from controllers.cooling import remember_setpoint
+from controllers.corrective import Corrective, corrective
 from controllers.cycle.cooled import Cooling, cool, merge
 from controllers.cycle.deeds import Teller
 from controllers.cycle.gathering import GATHER_S, conditions, hangs_below_now
-from controllers.cycle.overrides import Admission, cap_overrides, in_force, within_board
-from controllers.cycle.plant import Plant, forget_peaks, paths, present_plant
+from controllers.cycle.overrides import cap_overrides, in_force, within_board
+from controllers.cycle.plant import Plant, forget_peaks, may_lower_all, paths, present_plant
 from controllers.cycle.question import Question, pose
 from controllers.cycle.rooms import CapRooms, Setpoints
 from controllers.cycle.saying import facts_of
@@ -85,6 +86,21 @@ def decide(
     dead_feeds = plant.topology.dead_feeds
     loads = rack_loads(site, snapshot, force.in_force_w, before, dead_feeds)
     shares = Shares.of(plant.topology, loads.split)
+    beyond, beyond_memory = corrective(
+        site,
+        plant.topology,
+        snapshot,
+        shares,
+        losses=plant.losses,
+        force=force,
+        loads=loads,
+        trips=memory.trips,
+        shedding=inputs.shedding,
+        acts=may_lower_all(site, inputs),
+        now_ms=inputs.now_ms,
+        memory=memory.corrective,
+    )
+    shares = beyond.applied(shares)
     headroom = study_shares(shares, loads.load_w)
     trips, trip_memory = trip_clocks(
         site,
@@ -102,7 +118,7 @@ def decide(
     cap_leases = cap_overrides(site, leases)
     fixed = _fixed(site, inputs, force, cap_leases)
     wanted, refused = _want(
-        site, memory, inputs, plant, loads, shares, force, merged, fixed, cap_leases
+        site, memory, inputs, plant, loads, shares, beyond, force, merged, fixed, cap_leases
     )
     started_s = now_s if memory.started_s is None else memory.started_s
     frozen = _frozen(inputs, plant)
@@ -192,6 +208,7 @@ def decide(
         efficiency=efficiency_memory,
         trips=trip_memory,
         reconcile=reconcile_memory,
+        corrective=beyond_memory,
         plan=inputs.plan if inputs.plan is not None else memory.plan,
         asked_s=asked_s,
         asked=asked,
@@ -221,6 +238,7 @@ def decide(
         withheld=withheld,
     )
     facts["trips"] = trip_facts(site, trips)
+    facts["corrective"] = beyond.to_json()
     facts["wiring"] = wiring_facts(residuals)
     facts["maintenance"] = told(inputs.maintenance, inputs.now_ms, headroom.ok)
     decision = Decision(
@@ -245,6 +263,7 @@ def _want(
     plant: Plant,
     loads: RackLoads,
     shares: Shares,
+    beyond: Corrective,
     force: CapForce,
     merged: Cooling,
     fixed: Mapping[str, float],
@@ -283,7 +302,7 @@ def _want(
     if foreign and posed(held).broken_by(force.in_force_w) is None:
         held.update(foreign)
     policy = site.facility.controllers.allocation.policy
-    key = plant_key(plant.out, held, present_only=present_only, policy=policy)
+    key = plant_key(plant.out, held, present_only=present_only, policy=policy) + beyond.key
     finished = inputs.plan if inputs.plan is not None else memory.plan
     wanted = choose(
         site, posed(held), key, force, finished, merged.thermal_w, hold_because=plant.holding
@@ -371,29 +390,3 @@ def _ask(
     if digest == memory.asked and not changed:
         return None, inputs.now_s, memory.asked
     return PlanRequest(wanted.key, wanted.question), inputs.now_s, digest
-
-
-def admit(site: SiteModel, memory: Memory, inputs: CycleInput, override: Override) -> Admission:
-    """What an override would get if it were taken in this cycle; changes nothing."""
-    leases = tuple(o for o in inputs.overrides if o.point != override.point)
-    trial = replace(override, since_ms=inputs.now_ms, until_ms=inputs.now_ms + 1)
-    after, _, _ = decide(site, memory, replace(inputs, overrides=(*leases, trial)))
-    node = site.cap_index.get(override.point)
-    if node is not None:
-        why = after.facts["overrides_refused"].get(override.id)
-        if why is not None:
-            return Admission(None, str(why))
-        granted = within_board(site, site.nodes[node], override.value)
-        bounded = "" if granted == override.value else "the board's range"
-        return Admission(granted, bounded)
-    loop = site.setpoint_loop.get(override.point)
-    if loop is None:
-        return Admission(None, f"{override.point} is not a point that may be overridden")
-    facts = after.facts["cooling"][site.loops[loop].name]
-    low, high = float(facts["L"]), facts["U"]
-    if override.value < low:
-        return Admission(low, f"L: {facts['low_because']}")
-    if high is None or override.value > high:
-        ceiling = low if high is None else max(float(high), low)
-        return Admission(ceiling, f"U: {facts['high_because']}")
-    return Admission(override.value, "")

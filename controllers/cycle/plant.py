@@ -12,6 +12,7 @@ from controllers.cycle.state import CycleInput, Memory
 from controllers.gpu_caps.force import BoolArray
 from controllers.loads import LoadsMemory
 from controllers.losses import Losses, LossMemory, believe
+from facility.commands import Mode
 from facility.points import FloatArray
 from facility.site import SiteModel
 from facility.topology import Topology, load_out
@@ -95,6 +96,13 @@ def present_plant(site: SiteModel, memory: Memory, inputs: CycleInput) -> Plant:
 def in_service(site: SiteModel, inputs: CycleInput) -> Topology:
     """The plant without what is in maintenance; what is believed lost still stands in it."""
     return _without(_BySite(site), inputs.taken_out)
+
+
+def may_lower_all(site: SiteModel, inputs: CycleInput) -> bool:
+    """Whether this controller may lower every cap now; asked in corrective mode only."""
+    if site.facility.power.mode != "corrective" or inputs.epoch is None or not inputs.journal_ok:
+        return False
+    return all(site.mode_of(point, inputs.modes) is Mode.AUTO for point in site.cap_points)
 
 
 def paths(site: SiteModel, out: tuple[str, ...]) -> BoolArray:

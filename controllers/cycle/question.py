@@ -123,12 +123,14 @@ class Question:
         shares = self.shares
         for array in (now.base_w, now.metered_w, shares.base_w, shares.group_w, thermal_w):
             hashed.update(np.ascontiguousarray(array).tobytes())
+        if shares.more_w is not None:
+            hashed.update(shares.more_w.tobytes())
         return hashed.hexdigest()
 
     @cached_property
     def whole(self) -> Problem:
         """For `solve` and `water_fill`: with the policy's prices."""
-        return Problem.of(
+        problem = Problem.of(
             self.topology,
             self.site.facility.nodes,
             policy=self.site.facility.controllers.allocation.policy,
@@ -140,6 +142,7 @@ class Question:
             heat=heat_rows(self.topology, self.site.facility.cooling.loops),
             present_only=self.present_only,
         )
+        return replace(problem, shares=self.shares)
 
 
 def pose(

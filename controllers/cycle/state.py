@@ -12,6 +12,7 @@ import numpy.typing as npt
 from controllers.alarms import AlarmMemory
 from controllers.allocation import Plan, Problem, solve
 from controllers.cooling import LoopMemory
+from controllers.corrective import CorrectiveMemory
 from controllers.efficiency import EfficiencyMemory
 from controllers.gpu_caps import CapMemory
 from controllers.loads import LoadsMemory
@@ -181,6 +182,7 @@ class Memory:
     efficiency: EfficiencyMemory
     trips: TripMemory = field(default_factory=TripMemory)
     reconcile: ReconcileMemory = field(default_factory=ReconcileMemory)
+    corrective: CorrectiveMemory = field(default_factory=CorrectiveMemory)
     plan: FinishedPlan | None = None
     asked_s: float | None = None
     asked: str = ""

@@ -10,7 +10,7 @@ The structure depends on the topology alone; a changed split only multiplies.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
 
 import numpy as np
@@ -261,6 +261,7 @@ class Shares:
         base_w: float64[B]; W on a check per W of a load, normal case.
         group_w: float64[G]; the same in changed cells.
         delta_w: float64[G]; change against the normal case.
+        more_w: float64[M]; W that a cell may take above its limit; None: nowhere any.
     """
 
     topology: Topology
@@ -268,6 +269,7 @@ class Shares:
     base_w: FloatArray
     group_w: FloatArray
     delta_w: FloatArray
+    more_w: FloatArray | None = None
 
     @classmethod
     def of(
@@ -321,6 +323,31 @@ class Shares:
         before = np.append(base, 0.0)[s.group_base]
         return cls(topology, s, base, group, group - before)
 
+    @property
+    def cell_limit_w(self) -> FloatArray:
+        """float64[M]: limit of each cell, W; inf when unrated."""
+        limit = self.structure.limit_w[self.structure.cell_check]
+        return limit if self.more_w is None else limit + self.more_w
+
+    def with_loss_limits(self, limit_w: FloatArray) -> Shares:
+        """Other limits in every case but the normal one.
+
+        Args:
+            limit_w: float64[E], W of whole elements; a phase gets its part. Not finite: as it was.
+        """
+        s, own = self.structure, self.topology.limit_w
+        rated = np.isfinite(own) & np.isfinite(limit_w) & (own > 0.0)
+        part = np.where(rated, limit_w / np.where(rated, own, 1.0), 1.0) - 1.0
+        limit = s.limit_w[s.cell_check]
+        relieved = (s.cell_case > 0) & np.isfinite(limit)
+        more = np.where(relieved, np.where(relieved, limit, 0.0), 0.0)
+        return replace(self, more_w=more * part[s.check_element[s.cell_check]])
+
+    @property
+    def strict(self) -> Shares:
+        """With the limits of the topology in every case."""
+        return self if self.more_w is None else replace(self, more_w=None)
+
     def loads_w(self, load_w: FloatArray) -> FloatArray:
         """float64[M]: W on each cell for loads of `load_w` (float64[L], W)."""
         s = self.structure
@@ -340,7 +367,7 @@ class Shares:
 
     def slack_of(self, cell_w: FloatArray) -> FloatArray:
         """As `slack_w`, for what `loads_w` said."""
-        limit = self.structure.limit_w[self.structure.cell_check]
+        limit = self.cell_limit_w
         slack = limit - cell_w
         return np.where((np.abs(slack) <= 1e-9 * limit) & np.isfinite(limit), 0.0, slack)
 
