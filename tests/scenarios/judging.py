@@ -88,6 +88,8 @@ class Judge:
 
     def _rose(self, node: str, watts: float) -> None:
         assert self._world is not None
+        if self._world.over:
+            return
         plant = self._world.plant.truth
         self.raises += 1
         rack = plant.hall.facility.nodes[node].rack
