@@ -19,6 +19,7 @@ from typing import Any
 
 from api.demo.report import document
 from api.service.account import own_account, totals
+from api.service.point_rules import rules_of
 from api.service.running import Running
 from api.service.service import Service
 from api.service.wiring import Outside, build, simulated
@@ -158,7 +159,13 @@ class _Virtual:
         options = self.options
         clock = self.controllers_clock
         self.starts += 1
-        self.store = open_store(self.url, clock, inline=True, hall=self.facility.site.name)
+        self.store = open_store(
+            self.url,
+            clock,
+            inline=True,
+            hall=self.facility.site.name,
+            rules=rules_of(self.facility),
+        )
         bus = self.hall.bus()
         outside = Outside(
             devices=lambda facility: self._devices(facility, bus),

@@ -9,6 +9,7 @@ from collections.abc import Awaitable, Callable
 import structlog
 
 from api.service.service import Service
+from api.service.store_care import StoreCare
 from api.service.supervision import Supervisor
 from drivers.node import keep_leases
 from facility.commands import Mode
@@ -51,6 +52,7 @@ class Running:
             "webhooks": service.courier.run,
             "letting go": service.letting_go.run,
             "open intents": self._resolve,
+            "store care": StoreCare(service.store, service.clock).run,
         }
         if service.remote is not None:
             tasks["remote write"] = service.remote.run

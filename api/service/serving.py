@@ -24,6 +24,7 @@ from api.remote_write import RemoteWriter, headers_of, naming_of
 from api.service.account import write_account
 from api.service.door import Door
 from api.service.overlay import Overlay
+from api.service.point_rules import rules_of
 from api.service.running import Running
 from api.service.secrets import find
 from api.service.service import Service
@@ -78,7 +79,11 @@ async def serve(loaded: Loaded, options: ServeOptions) -> int:
     upgrade(database)
     options.state.mkdir(parents=True, exist_ok=True)
     store = open_store(
-        database, clock, hall=facility.site.name, spill=options.state / "spill.jsonl"
+        database,
+        clock,
+        hall=facility.site.name,
+        spill=options.state / "spill.jsonl",
+        rules=rules_of(facility),
     )
     workers = ThreadWorkers()
     # One thread of its own: a spool that waits for its disk must not keep plans waiting.
