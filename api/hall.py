@@ -13,7 +13,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Final, Protocol
 
+from api.cords import Cords
 from api.drills import Drills
+from api.trend import trend_numbers
 from api.upkeep import Upkeep
 from facility.clock import Clock
 from facility.commands import AlarmEvent, Decision, Mode, Override
@@ -259,27 +261,6 @@ class Feed:
             self._listeners.discard(listener)
 
 
-def trend_numbers(facts: Mapping[str, Any]) -> dict[str, float]:
-    """The numbers of one cycle worth a line in time; one that is not known is left out.
-
-    Names: `hall.power_w`, `hall.tokens_per_joule`, `twin.tokens_per_joule`, `headroom_w`, and per
-    loop `<loop>.supply_c`, `<loop>.setpoint_c`.
-    """
-    efficiency = facts.get("efficiency") or {}
-    found: dict[str, Any] = {}
-    for who in ("hall", "twin"):
-        part = efficiency.get(who) or {}
-        found[f"{who}.power_w"] = part.get("power_w")
-        found[f"{who}.tokens_per_joule"] = part.get("tokens_per_joule")
-    binding = (facts.get("headroom") or {}).get("binding") or {}
-    found["headroom_w"] = binding.get("headroom_w")
-    for name, loop in (facts.get("cooling") or {}).items():
-        if isinstance(loop, Mapping):
-            found[f"{name}.supply_c"] = loop.get("supply_c")
-            found[f"{name}.setpoint_c"] = loop.get("setpoint")
-    return {name: float(v) for name, v in found.items() if isinstance(v, (int, float))}
-
-
 class Hall(Protocol):
     """One running hall.
 
@@ -309,6 +290,10 @@ class Hall(Protocol):
     @property
     def feed(self) -> Feed:
         """The service calls `feed.publish(decision)` after each cycle."""
+
+    @property
+    def cords(self) -> Cords:
+        """Cords, and the drills that prove them."""
 
     @property
     def drills(self) -> Drills:

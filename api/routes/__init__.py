@@ -9,6 +9,7 @@ from fastapi import APIRouter
 from api.routes import (
     alarms,
     control,
+    cords,
     drills,
     events,
     facility,
@@ -27,6 +28,7 @@ ROUTERS: Final[tuple[APIRouter, ...]] = (
     control.router,
     maintenance.router,
     drills.router,
+    cords.router,
     alarms.router,
     webhooks.router,
     events.router,

@@ -26,6 +26,7 @@ from api.hall import (
 from api.remote_write import RemoteWriter
 from api.service.absence import Absence
 from api.service.cords import ServiceCords
+from api.service.cords import ServiceCords
 from api.service.drilling import ServiceDrills
 from api.service.hall_lease import HallLease
 from api.service.letting_go import LettingGo
@@ -76,6 +77,9 @@ class Service:
         allowed = parts.simulated or parts.facility.control.drills == "allowed"
         self.drills = ServiceDrills(
             parts.site, parts.store, parts.clock, self.loop, allowed=allowed
+        )
+        self.cords = ServiceCords(
+            parts.site, parts.store, parts.clock, parts.loaded.sha256, self.loop
         )
         self.cords = ServiceCords(
             parts.site, parts.store, parts.clock, parts.loaded.sha256, self.loop
@@ -218,6 +222,7 @@ class Service:
         await self.upkeep.restore()
         await self.drills.restore()
         await self.cords.restore()
+        await self.cords.restore()
 
     async def resolve_open_intents(self) -> None:
         """End commands that a former run sent and never saw answered, by what is read back."""
@@ -259,6 +264,7 @@ class Service:
         self._cycle_s = self.clock.monotonic_s()
         self._count(decision)
         self.drills.after_cycle(decision)
+        self.cords.after_cycle(decision)
         self.cords.after_cycle(decision)
         tell(decision)
         plan = decision.facts["allocation"]["plan"]

@@ -21,11 +21,13 @@ from api.hall import (
     Unknown,
 )
 from api.picture import scopes
+from api.service.cords import ServiceCords
 from api.service.drilling import ServiceDrills
 from api.service.upkeep import ServiceUpkeep
 from api.service.workers import InlineWorkers
 from controllers.cycle.state import CycleInput, Memory
 from controllers.headroom import sentence, study
+from controllers.reconcile import ReconcileMemory, reconcile, wiring_facts
 from controllers.single_line import compose
 from facility.commands import (
     AlarmEvent,
@@ -215,6 +217,8 @@ class MemoryHall:
         self.cycle += 1
         self.seen = self.image.freeze(self.clock.ms, self.clock.monotonic_s())
         found = self._study()
+        topology = self.site.topology
+        residuals, _ = reconcile(self.site, topology, self.seen, ReconcileMemory())
         nodes = list(self.facility.nodes)
         because = "ups-a2 after loss of ups-a1: 512 W of 700 W"
         setpoints = [
@@ -229,6 +233,7 @@ class MemoryHall:
             "headroom": found.to_json(),
             "sentence": sentence(found),
             "trust": {},
+            "wiring": wiring_facts(residuals),
             "allocation": {"feasible": True, "policy": "efficiency", "prices": [], "used": "plan"},
             "cooling": {
                 "loop-1": {
@@ -275,6 +280,7 @@ class MemoryHall:
         )
         self.store.journal_intent(self.latest).result()
         self.store.record_alarms(alarms, list(self.facility.alerts.webhooks)).result()
+        self.cords.after_cycle(self.latest)
         self.feed.publish(self.latest)
         return self.latest
 
@@ -283,6 +289,10 @@ class MemoryHall:
     @functools.cached_property
     def site(self) -> SiteModel:
         return SiteModel.of(self.facility, self.table)
+
+    @functools.cached_property
+    def cords(self) -> ServiceCords:
+        return ServiceCords(self.site, self.store, self.clock, self.config_sha256, Standing(self))
 
     @functools.cached_property
     def drills(self) -> ServiceDrills:

@@ -51,6 +51,11 @@ ROLES: dict[tuple[str, str], Role | None] = {
     ("GET", f"{V1}/drills"): Role.VIEWER,
     ("POST", f"{V1}/drills"): Role.VIEWER,
     ("DELETE", f"{V1}/drills/{{id}}"): Role.OPERATOR,
+    ("GET", f"{V1}/wiring"): Role.VIEWER,
+    ("GET", f"{V1}/cords"): Role.VIEWER,
+    ("GET", f"{V1}/cords/drills"): Role.VIEWER,
+    ("POST", f"{V1}/cords/drills"): Role.OPERATOR,
+    ("DELETE", f"{V1}/cords/drills/{{id}}"): Role.OPERATOR,
     ("GET", f"{V1}/switching/{{element}}"): Role.VIEWER,
     ("GET", f"{V1}/statements/key"): Role.VIEWER,
     ("POST", f"{V1}/statements/verify"): Role.VIEWER,
@@ -92,6 +97,7 @@ BODIES: dict[str, Any] = {
     "acknowledge": {"note": "on my way"},
     "maintenance": {"device": "pdu-r01-a", "end": "2026-12-20T00:00:00Z", "reason": "new meter"},
     "statements": {},
+    "cords": {"load": "r99", "feed": "a", "reason": "as wired"},
     "drills": {"element": "pdu-b"},
 }
 FILLED = {
