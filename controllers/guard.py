@@ -49,7 +49,7 @@ class Drafts:
         activity: int64[K], `Mode.activity` of the mode in force.
         authorised: bool[K], the site's allow-list names the point.
         low, high: float64[K], hard limits.
-        because: the reason of a row, asked for when its command is made.
+        because: the reasons of some rows, asked for when their commands are made.
         doubt: what is not good where the data are not.
     """
 
@@ -62,7 +62,7 @@ class Drafts:
     authorised: BoolArray
     low: FloatArray
     high: FloatArray
-    because: Callable[[int], str]
+    because: Callable[[Sequence[int]], list[str]]
     doubt: str
 
     def __len__(self) -> int:
@@ -95,9 +95,19 @@ class Drafts:
             self.authorised[which],
             self.low[which],
             self.high[which],
-            lambda row: self.because(rows[row]),
+            lambda some: self.because([rows[row] for row in some]),
             self.doubt,
         )
+
+    def writes(
+        self, rows: Sequence[int], why: Sequence[str]
+    ) -> list[tuple[bool, PointId, float, str]]:
+        """Whether it raises, point, value and words of some rows."""
+        raises, values = self.raises.tolist(), self.value.tolist()
+        return [
+            (raises[row], self.points[row], values[row], words)
+            for row, words in zip(rows, why, strict=True)
+        ]
 
     def draft(self, row: int) -> Draft:
         """One row."""
@@ -106,7 +116,7 @@ class Drafts:
             float(self.value[row]),
             float(self.present[row]),
             bool(self.raises[row]),
-            self.because(row),
+            self.because([row])[0],
             bool(self.data_good[row]),
             self.doubt,
         )
@@ -197,6 +207,25 @@ def _row_refusal(drafts: Drafts, row: int, orders: StandingOrders) -> str | None
     return refusal(drafts.draft(row), mine)
 
 
+def _refusals(drafts: Drafts, rows: Sequence[int], orders: StandingOrders) -> list[str]:
+    """`refusal` of some rows, worked out once for all that are alike."""
+    with np.errstate(invalid="ignore"):
+        inside = (drafts.low <= drafts.value) & (drafts.value <= drafts.high)
+    flags = (drafts.raises, drafts.data_good, drafts.authorised)
+    alike = sum((flag.astype(np.int64) << i for i, flag in enumerate(flags)), drafts.activity << 3)
+    found: dict[int, str] = {}
+    out: list[str] = []
+    kinds, within = alike.tolist(), inside.tolist()
+    for row in rows:
+        words = found.get(kinds[row]) if within[row] else None
+        if words is None:
+            words = _row_refusal(drafts, row, orders) or NO_LEASE
+            if within[row]:
+                found[kinds[row]] = words
+        out.append(words)
+    return out
+
+
 def check(
     drafts: Sequence[Draft],
     orders: StandingOrders,
@@ -218,50 +247,25 @@ def check(
         deadline_s: of each command.
         columns: drafts of points that are none of `drafts`.
     """
-    fit: list[tuple[bool, PointId, float, str | int]] = []
+    fit: list[tuple[bool, PointId, float, str]] = []
     unfit: list[tuple[bool, PointId, float, str]] = []
     epoch = orders.epoch if orders.epoch is not None else orders.last_epoch
     for draft in drafts:
         why = refusal(draft, orders)
         if why is not None or epoch is None:
-            words = why or NO_LEASE
-            unfit.append((draft.raises, draft.point, draft.value, words))
+            unfit.append((draft.raises, draft.point, draft.value, why or NO_LEASE))
         else:
             fit.append((draft.raises, draft.point, draft.value, draft.because))
     if columns is not None and len(columns):
         refused = columns.refused(orders)
-        up, values = columns.raises.tolist(), columns.value.tolist()
-        words_of: dict[tuple[object, ...], str] = {}
-        for row in np.flatnonzero(refused).tolist():
-            alike = (
-                up[row],
-                columns.data_good[row],
-                columns.activity[row],
-                columns.authorised[row],
-            )
-            inside = columns.low[row] <= values[row] <= columns.high[row]
-            known = words_of.get(alike) if inside else None
-            words = known or _row_refusal(columns, row, orders) or NO_LEASE
-            if inside:
-                words_of[alike] = words
-            unfit.append((up[row], columns.points[row], values[row], words))
-        fit += [
-            (up[row], columns.points[row], values[row], row)
-            for row in np.flatnonzero(~refused).tolist()
-        ]
+        rows = np.flatnonzero(~refused).tolist()
+        fit += columns.writes(rows, columns.because(rows))
+        rows = np.flatnonzero(refused).tolist()
+        unfit += columns.writes(rows, _refusals(columns, rows, orders))
     fit.sort(key=lambda write: write[:2])
     unfit.sort(key=lambda write: write[:2])
     sent = tuple(
-        Command(
-            point,
-            value,
-            number,
-            epoch or 0,
-            now_ms,
-            deadline_s,
-            columns.because(why) if columns is not None and isinstance(why, int) else str(why),
-            raises,
-        )
+        Command(point, value, number, epoch or 0, now_ms, deadline_s, why, raises)
         for number, (raises, point, value, why) in enumerate(fit, start=sequence + 1)
     )
     return sent, tuple((point, value, why) for _, point, value, why in unfit)

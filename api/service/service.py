@@ -36,7 +36,7 @@ from api.service.timings import cycle_milliseconds
 from api.service.tripwire import Tripwire
 from api.service.upkeep import ServiceUpkeep
 from api.webhooks import Courier
-from controllers.cycle import CycleInput
+from controllers.cycle import CycleInput, FinishedPlan
 from controllers.loop import ControlLoop
 from controllers.single_line import single_line
 from controllers.whatif import at_most, what_if
@@ -66,6 +66,7 @@ class Service:
         self._started_ms = parts.clock.utc_ms()
         self._started_s = parts.clock.monotonic_s()
         self._cycle_s: float | None = None
+        self._carried: FinishedPlan | None = None
         self._modes: dict[str, Mode] = {}
         self._overrides: dict[str, Override] = {}
         self._writing: set[asyncio.Task[None]] = set()
@@ -267,11 +268,12 @@ class Service:
         self.cords.after_cycle(decision)
         self.cords.after_cycle(decision)
         tell(decision)
-        plan = decision.facts["allocation"]["plan"]
-        for entry in plan.get("nodes", ()):
-            node = self._parts.nodes.get(str(entry.get("node")))
-            if node is not None and entry.get("fallback_w") is not None:
-                node.set_fallback(float(entry["fallback_w"]))
+        plan = self.loop.memory.plan
+        if plan is not None and plan is not self._carried:
+            self._carried = plan
+            for name, fallback_w in plan.plan.fallback_w.items():
+                if name in self._parts.nodes:
+                    self._parts.nodes[name].set_fallback(fallback_w)
         self._feed.publish(decision)
 
     def _count(self, decision: Decision) -> None:

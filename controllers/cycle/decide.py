@@ -179,8 +179,9 @@ def decide(
     )
     withheld = (*sorted((*waiting, *left)), *withheld)
     cap_memory = remember_sent(site, cap_memory, commands, now_s)
+    to_loops = tuple(c for c in commands if c.point in site.setpoint_loop)
     loop_memories = tuple(
-        remember_setpoint(loop, m, commands, o.move, now_s)
+        remember_setpoint(loop, m, to_loops, o.move, now_s)
         for loop, m, o in zip(site.loops, loop_memories, outcomes, strict=True)
     )
     efficiency, efficiency_memory = account(site, snapshot, loads.meter_w, memory.efficiency)

@@ -17,21 +17,10 @@ from facility.site import SiteModel
 WORTH_TELLING_K = 0.05
 
 
-@dataclass(frozen=True, slots=True)
-class Deed:
-    """One write: what it does to what, and why.
-
-    Attributes:
-        what: "caps", or the loop whose supply temperature moves.
-        node: the node, for caps.
-        up: whether the value rises; None where the value before is not known.
-    """
-
-    what: str
-    node: str
-    up: bool | None
-    value: float
-    why: str
+#: What a write does: "caps" or the loop whose supply temperature moves; whether the value rises
+#: (None: the value before is not known); and why.
+Deed = tuple[str, bool | None, str]
+_Group = tuple[Deed, list[tuple[int, float]]]
 
 
 @dataclass(frozen=True)
@@ -50,14 +39,12 @@ class Teller:
 
     def written(self, commands: Sequence[Command]) -> str:
         """What these commands do; the largest group first, the others counted."""
-        return self._told(
-            (self._deed(c.point, c.value) for c in commands), ("Lowered", "Raised", "Set")
-        )
+        return self._told(((c.point, c.value) for c in commands), ("Lowered", "Raised", "Set"))
 
     def withheld(self, writes: Sequence[tuple[PointId, float, str]]) -> str:
         """What would be written, and what stands in the way."""
         told = self._told(
-            (self._deed(point, value) for point, value, _ in writes),
+            ((point, value) for point, value, _ in writes),
             ("Would lower", "Would raise", "Would set"),
         )
         return f"{told} Withheld: {writes[0][2]}."
@@ -76,48 +63,60 @@ class Teller:
             return f"{text} ({move.text}).", move.due_s
         return None
 
-    def _deed(self, point: PointId, value: float) -> Deed:
-        lease = self.leases.get(point)
-        asked = "" if lease is None else f"{lease.by}: {lease.reason}"
-        node = self.site.cap_index.get(point)
-        if node is not None:
-            before = float(self.force.in_force_w[node])
-            why = asked or plain(self.wanted.reasons[node])
-            return Deed("caps", self.site.nodes[node], _rises(before, value), value, why)
+    def _grouped(self, writes: Iterable[tuple[PointId, float]]) -> list[_Group]:
+        """Writes that do the same for the same reason, by node and value; the largest first."""
+        groups: dict[Deed, list[tuple[int, float]]] = {}
+        before_w, nodes = self.force.in_force_w.tolist(), self.site.cap_index
+        leases, reasons = self.leases, self.wanted.reasons
+        for point, value in writes:
+            lease = leases.get(point) if leases else None
+            asked = "" if lease is None else f"{lease.by}: {lease.reason}"
+            node = nodes.get(point)
+            if node is None:
+                deed = self._of_loop(point, value, asked)
+                node = -1
+            else:
+                deed = ("caps", _rises(before_w[node], value), asked or plain(reasons[node]))
+            group = groups.get(deed)
+            if group is None:
+                groups[deed] = [(node, value)]
+            else:
+                group.append((node, value))
+        return sorted(groups.items(), key=lambda group: -len(group[1]))
+
+    def _of_loop(self, point: PointId, value: float, asked: str) -> Deed:
         loop = self.site.setpoint_loop.get(point)
         if loop is None:
-            return Deed(str(point), "", None, value, asked)
+            return str(point), None, asked
         present_c = self.outcomes[loop].present_c
         why = asked or self.outcomes[loop].move.text
-        name = self.site.loops[loop].name
-        return Deed(name, "", None if present_c is None else value > present_c, value, why)
+        return self.site.loops[loop].name, None if present_c is None else value > present_c, why
 
-    def _told(self, deeds: Iterable[Deed], verbs: tuple[str, str, str]) -> str:
-        groups: dict[tuple[str, bool | None, str], list[Deed]] = {}
-        for deed in deeds:
-            groups.setdefault((deed.what, deed.up, deed.why), []).append(deed)
-        order = sorted(groups.values(), key=lambda group: -len(group))
-        first = order[0]
+    def _told(self, writes: Iterable[tuple[PointId, float]], verbs: tuple[str, str, str]) -> str:
+        (first, members), *others = self._grouped(writes)
+        what, up, why = first
         lowered, raised, put = verbs
-        verb = put if first[0].up is None else raised if first[0].up else lowered
-        text = f"{verb} {self._object(first)}"
-        if first[0].why:
-            text += f": {first[0].why}"
-        rest = sum(len(group) for group in order[1:])
+        verb = put if up is None else raised if up else lowered
+        text = f"{verb} {self._object(what, members)}"
+        if why:
+            text += f": {why}"
+        rest = sum(len(group) for _, group in others)
         if rest:
             text += f"; and {rest} more {'write' if rest == 1 else 'writes'}"
         return text + "."
 
-    def _object(self, group: Sequence[Deed]) -> str:
-        low, high = min(d.value for d in group), max(d.value for d in group)
-        if group[0].what != "caps":
-            return f"the supply temperature of {group[0].what} to {high:.1f} °C"
+    def _object(self, what: str, members: Sequence[tuple[int, float]]) -> str:
+        values = [value for _, value in members]
+        low, high = min(values), max(values)
+        if what != "caps":
+            return f"the supply temperature of {what} to {high:.1f} °C"
         watts = f"{high:.0f} W" if round(low) == round(high) else f"{low:.0f}-{high:.0f} W"
-        if len(group) == 1:
-            return f"the GPU caps of {group[0].node} to {watts}"
-        racks = {self.site.facility.nodes[d.node].rack for d in group}
-        where = spans([r for r in self.site.racks if r in racks], self.site.racks)
-        return f"the GPU caps of {len(group)} nodes in {where} to {watts}"
+        site = self.site
+        if len(members) == 1:
+            return f"the GPU caps of {site.nodes[members[0][0]]} to {watts}"
+        racks = sorted({int(site.node_rack[node]) for node, _ in members})
+        where = spans([site.racks[rack] for rack in racks], site.racks)
+        return f"the GPU caps of {len(members)} nodes in {where} to {watts}"
 
 
 def _rises(before: float, value: float) -> bool | None:

@@ -100,16 +100,23 @@ class CapRooms:
             would(point, float(self.step_w[i]), reason, SOURCE),
         ]
 
-    def because(self, i: int) -> str:
-        """Which bound or preference set a node's value, with the numbers."""
-        if i in self.own:
-            return self.own[i].because
-        told_by = f"{SOURCE}: {self.reason(i)}"
-        if self.value_w[i] == self.step_w[i]:
-            return told_by
-        return f"{told_by} ({SOURCE} wanted {self.step_w[i]:g})"
+    def because(self, nodes: Sequence[int]) -> list[str]:
+        """Which bound or preference set the values of some nodes, with the numbers."""
+        reasons, own = self.wanted.reasons, self.own
+        wanted_w = self.wanted.desired_w.tolist()
+        step_w, value_w = self.step_w.tolist(), self.value_w.tolist()
+        out = []
+        for i in nodes:
+            if i in own:
+                out.append(own[i].because)
+                continue
+            text = f"{SOURCE}: {reasons[i]} (wanted {wanted_w[i]:.0f} W)"
+            if value_w[i] != step_w[i]:
+                text += f" ({SOURCE} wanted {step_w[i]:g})"
+            out.append(text)
+        return out
 
-    def setpoint(self, i: int) -> Setpoint:
+    def setpoint(self, i: int, because: str) -> Setpoint:
         """One node's outcome."""
         if i in self.own:
             return self.own[i]
@@ -118,7 +125,7 @@ class CapRooms:
             self.site.cap_points[i],
             float(self.value_w[i]),
             Bounds(float(self.low_w[i]), float(self.high_w[i])),
-            self.because(i),
+            because,
             False,
             Rank.EFFICIENCY if free else Rank.PROTECTION,
         )
@@ -132,7 +139,9 @@ class Setpoints(Sequence[Setpoint]):
 
     @cached_property
     def _all(self) -> tuple[Setpoint, ...]:
-        caps = [self.rooms.setpoint(i) for i in np.flatnonzero(self.rooms.shown).tolist()]
+        nodes = np.flatnonzero(self.rooms.shown).tolist()
+        because = self.rooms.because(nodes)
+        caps = [self.rooms.setpoint(i, why) for i, why in zip(nodes, because, strict=True)]
         return tuple(sorted((*caps, *self.others), key=lambda s: s.point))
 
     def __len__(self) -> int:

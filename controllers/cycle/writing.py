@@ -90,7 +90,7 @@ def cap_drafts(
         authorised=_authorised(key)[rows],
         low=site.min_cap_w[rows],
         high=site.max_cap_w[rows],
-        because=lambda row: rooms.because(nodes[row]),
+        because=lambda some: rooms.because([nodes[row] for row in some]),
         doubt="a meter on the paths of its rack",
     )
 

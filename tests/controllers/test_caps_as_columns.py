@@ -107,7 +107,7 @@ def test_the_guard_lets_through_of_columns_what_it_lets_through_of_each_draft(
         np.array([row[5] for row in rows], dtype=np.bool_),
         np.full(len(rows), 200.0),
         np.full(len(rows), 700.0),
-        lambda i: f"because {i}",
+        lambda rows: [f"because {i}" for i in rows],
         "a meter",
     )
     drafts = [
