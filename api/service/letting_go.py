@@ -30,6 +30,15 @@ NAMED: Final = 4
 AGAIN_S: Final = 10.0
 
 
+def walk_seconds(facility: Facility) -> float:
+    """Over how long orphaned nodes spread their walk to the fallback: the hall stays in its ramp.
+
+    The most that all of them together can move, over the site's ramp (control law 2).
+    """
+    most_w = sum(n.gpus * max(n.max_cap - n.min_cap, 0.0) for n in facility.nodes.values())
+    return 60.0 * most_w / facility.site.ramp
+
+
 class LettingGo:
     """Releases nodes in turns, in the background.
 

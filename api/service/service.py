@@ -26,10 +26,9 @@ from api.hall import (
 from api.remote_write import RemoteWriter
 from api.service.absence import Absence
 from api.service.cords import ServiceCords
-from api.service.cords import ServiceCords
 from api.service.drilling import ServiceDrills
 from api.service.hall_lease import HallLease
-from api.service.letting_go import LettingGo
+from api.service.letting_go import LettingGo, walk_seconds
 from api.service.parts import Parts
 from api.service.telling import tell
 from api.service.timings import cycle_milliseconds
@@ -66,6 +65,7 @@ class Service:
         self._started_ms = parts.clock.utc_ms()
         self._started_s = parts.clock.monotonic_s()
         self._cycle_s: float | None = None
+        self._corrective_s: float | None = None
         self._carried: FinishedPlan | None = None
         self._modes: dict[str, Mode] = {}
         self._overrides: dict[str, Override] = {}
@@ -78,9 +78,6 @@ class Service:
         allowed = parts.simulated or parts.facility.control.drills == "allowed"
         self.drills = ServiceDrills(
             parts.site, parts.store, parts.clock, self.loop, allowed=allowed
-        )
-        self.cords = ServiceCords(
-            parts.site, parts.store, parts.clock, parts.loaded.sha256, self.loop
         )
         self.cords = ServiceCords(
             parts.site, parts.store, parts.clock, parts.loaded.sha256, self.loop
@@ -223,7 +220,6 @@ class Service:
         await self.upkeep.restore()
         await self.drills.restore()
         await self.cords.restore()
-        await self.cords.restore()
 
     async def resolve_open_intents(self) -> None:
         """End commands that a former run sent and never saw answered, by what is read back."""
@@ -266,7 +262,6 @@ class Service:
         self._count(decision)
         self.drills.after_cycle(decision)
         self.cords.after_cycle(decision)
-        self.cords.after_cycle(decision)
         tell(decision)
         plan = self.loop.memory.plan
         if plan is not None and plan is not self._carried:
@@ -274,7 +269,23 @@ class Service:
             for name, fallback_w in plan.plan.fallback_w.items():
                 if name in self._parts.nodes:
                     self._parts.nodes[name].set_fallback(fallback_w)
+        self._set_leases(decision.facts["corrective"]["lease_s"])
         self._feed.publish(decision)
+
+    def _set_leases(self, corrective_s: float | None) -> None:
+        """In corrective mode leases are short, and orphaned nodes drop to their fallback at once.
+
+        Before the mode may engage, not after: a lease of the time before would outlive a shed.
+        """
+        if corrective_s == self._corrective_s:
+            return
+        self._corrective_s = corrective_s
+        agents = self.facility.agents
+        for node in self.nodes.values():
+            if corrective_s is None:
+                node.set_lease(agents.lease, agents.hold, walk_seconds(self.facility))
+            else:
+                node.set_lease(min(agents.lease, corrective_s), 0.0, 0.0)
 
     def _count(self, decision: Decision) -> None:
         """Leave a row per cycle; an outage is the journal's to report, not this row's."""

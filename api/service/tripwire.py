@@ -1,4 +1,4 @@
-"""Wake the control loop the moment a power meter goes dark, instead of at the next cycle."""
+"""Wake the control loop the moment a power meter goes dark, or takes over what another carried."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ from facility.points import Scan
 
 #: A meter that reads less than this share of what it read before may stand for a lost feed.
 FALL = 0.5
+#: One that reads more than this part of what it read before may carry what another lost.
+RISE = 1.25
 
 
 class Tripwire:
@@ -18,7 +20,7 @@ class Tripwire:
         self._at: dict[str, int | None] = {}
 
     def touched_by(self, scan: Scan) -> bool:
-        """Whether a meter that read power before now reads none, or nothing."""
+        """Whether a meter that read power before now reads none, nothing, or much more."""
         index = self._index(scan)
         if index is None:
             return False
@@ -27,7 +29,7 @@ class Tripwire:
         self._last_w[key] = now
         if math.isnan(before) or before <= 0.0:
             return False
-        return math.isnan(now) or now < FALL * before
+        return math.isnan(now) or not FALL * before <= now <= RISE * before
 
     def _index(self, scan: Scan) -> int | None:
         key = scan.layout.key

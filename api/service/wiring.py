@@ -11,6 +11,7 @@ from api.remote_write import Fanout, RemoteWriter
 from api.service import secrets
 from api.service.hall_lease import HallLease
 from api.service.journalling import HallJournal
+from api.service.letting_go import walk_seconds
 from api.service.overlay import Overlay
 from api.service.parts import Parts
 from api.service.service import Service
@@ -145,7 +146,7 @@ def build(
     """
     devices = list(outside.devices(facility))
     agents = facility.agents
-    ramp_s = _walk_seconds(facility)
+    ramp_s = walk_seconds(facility)
     nodes = {
         name: NodeDevice(
             name,
@@ -235,12 +236,3 @@ def _free(path: Path) -> Path:
         number += 1
         free = path.with_name(f"{path.stem}.{number}{path.suffix}")
     return free
-
-
-def _walk_seconds(facility: Facility) -> float:
-    """Over how long orphaned nodes spread their walk to the fallback: the hall stays in its ramp.
-
-    The most that all of them together can move, over the site's ramp (control law 2).
-    """
-    most_w = sum(n.gpus * max(n.max_cap - n.min_cap, 0.0) for n in facility.nodes.values())
-    return 60.0 * most_w / facility.site.ramp

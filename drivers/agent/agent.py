@@ -48,6 +48,9 @@ from facility.ports import Bus
 
 #: Commands waiting to be judged; more are dropped, and would be too old anyway.
 QUEUE: Final = 16
+#: A status comes at least this often, as a part of the lease's life; and no oftener than that.
+BEATS_SHARE: Final = 1.0 / 6.0
+LEAST_PERIOD_S: Final = 0.2
 #: How often GPUs are looked for anew, besides when one is missing.
 LOOK_FOR_S: Final = 60.0
 
@@ -120,6 +123,7 @@ class Agent:
         self._refused = 0
         self._unsaved = False
         self._last_fault = ""
+        self._ttl_s = MAX_TTL_S
 
     @property
     def standing(self) -> Standing:
@@ -174,8 +178,15 @@ class Agent:
         while True:
             await self._beat()
             # After a stall the missed statuses are not made up for.
-            due_s = max(due_s + self._settings.period_s, self._now())
+            due_s = max(due_s + self._period_s, self._now())
             await asyncio.sleep(due_s - self._now())
+
+    @property
+    def _period_s(self) -> float:
+        """Between statuses: several a lease, for a renewal needs a fresh nonce to quote."""
+        short_s = max(self._ttl_s * BEATS_SHARE, LEAST_PERIOD_S)
+        leased = self._standing.state is State.LEASED
+        return min(self._settings.period_s, short_s) if leased else self._settings.period_s
 
     async def _beat(self) -> None:
         await self._look_for_gpus()
@@ -239,7 +250,9 @@ class Agent:
         # Saved before it is acknowledged: what a controller counts on must survive a crash.
         if _worth_saving(before, self._standing):
             await self._save()
-        if not isinstance(message, LeaseMessage):
+        if isinstance(message, LeaseMessage):
+            self._ttl_s = message.ttl_s
+        else:
             code, detail = outcome_of(acks, verdict.action, assumed)
             await self._answer(kind_of(message), message.header, code, detail, acks)
 

@@ -163,14 +163,26 @@ class NodeDevice:
             self.fallback_w = watts
             self._renewed_s = float("-inf")
 
+    def set_lease(self, lease_s: float, hold_s: float, spread_s: float) -> None:
+        """Other terms for the next leases; as in the constructor. Sent at once if they differ."""
+        if (lease_s, hold_s, spread_s) != (self._lease_s, self._hold_s, self._spread_s):
+            self._lease_s, self._hold_s, self._spread_s = lease_s, hold_s, spread_s
+            self._renewed_s = float("-inf")
+
+    @property
+    def renew_s(self) -> float:
+        """How often its lease is renewed."""
+        return min(RENEW_S, self._lease_s / 3.0)
+
     def lease_due(self) -> bool:
-        """Whether a renewal is wanted now: five seconds have passed, or the agent holds none."""
+        """Whether a renewal is wanted now: it is time, or the agent holds none of ours."""
         status = self.status
         if status is None or not self.managed:
             return False
         since_s = self._clock.monotonic_s() - self._renewed_s
         ours = status.state is State.LEASED and status.owner == self._owner
-        return since_s >= (RENEW_S if ours and status.epoch == self._epoch else 0.9)
+        held = ours and status.epoch == self._epoch
+        return since_s >= (self.renew_s if held else min(0.9, self.renew_s))
 
     async def renew(self, owner: str, epoch: int) -> bool:
         """Take or renew the lease; False when it could not be sent (no live status, no broker).
@@ -405,4 +417,6 @@ async def keep_leases(
             for node in nodes:
                 if node.lease_due():
                     await node.renew(*lease)
-        await asyncio.sleep(every_s)
+        # Short leases are looked at more often than they are due.
+        shortest_s = min((node.renew_s for node in nodes[:1]), default=RENEW_S)
+        await asyncio.sleep(min(every_s, shortest_s / 2.0))
