@@ -31,7 +31,8 @@ def answer(engine: sa.Engine, question: Question, rules: PointRules) -> Answer:
     """What the store knows, each series with the resolution that it is answered at.
 
     Where a step of whole quarters or days is asked for, roll-ups answer; else raw samples do,
-    unless they are gone for a part of the range: then quarters answer, with a wider step.
+    unless those of one of the points are gone for a part of the range: then quarters answer for
+    all of them, with a wider step.
 
     Raises:
         HistoryLimit: nothing, nonsense, or more than is given.
@@ -40,47 +41,37 @@ def answer(engine: sa.Engine, question: Question, rules: PointRules) -> Answer:
     with engine.begin() as connection:
         numbers = placing.numbers(connection, q.points)
         where = placing.places(connection, numbers)
-        gone = _gone(connection, q, numbers, where)
-    if not gone or len(gone) == len(q.points):
-        part = asking.coarser(q) if gone else q
-        return _answer(engine, part, numbers, where, rules, coarse=bool(gone))
-    here = tuple(p for p in q.points if p not in gone)
-    there = tuple(p for p in q.points if p in gone)
-    fine = _answer(engine, q.of(here), numbers, where, rules, coarse=False)
-    wide = asking.coarser(q.of(there))
-    if fine.next_ms is not None:
-        wide = replace(wide, to_ms=fine.next_ms)
-    coarse = _answer(engine, replace(wide, most=None), numbers, where, rules, coarse=True)
-    found = {s.point: s for s in (*fine.series, *coarse.series)}
-    return Answer(tuple(found[p] for p in q.points), fine.next_ms)
+        gone = _raw_is_gone(connection, q, numbers, where)
+    if gone:
+        q = replace(asking.coarser(q), resolution="15m")
+    return _answer(engine, q, numbers, where, rules)
 
 
-def _gone(
+def _raw_is_gone(
     connection: sa.Connection,
     question: Question,
     numbers: Mapping[PointId, int],
     where: Mapping[PointId, list[Place]],
-) -> frozenset[PointId]:
-    """Points for which raw samples should answer, but are gone for a part of the range."""
+) -> bool:
+    """Whether raw samples should answer, but are gone for a part of the range."""
     if question.resolution is not None or asking.is_quarters(question):
-        return frozenset()
+        return False
     first: dict[int, int | None] = {}
-    found = set()
     for name, number in numbers.items():
-        oldest = question.to_ms
+        oldest_ms = question.to_ms
         for place in where[name]:
             if place.layout not in first:
                 first[place.layout] = next_hour(connection, place.layout, question.from_ms)
-            oldest = min(oldest, first[place.layout] or oldest)
+            oldest_ms = min(oldest_ms, first[place.layout] or oldest_ms)
         begin_ms = question.from_ms - question.from_ms % QUARTER_MS
-        end_ms = oldest - oldest % QUARTER_MS
+        end_ms = oldest_ms - oldest_ms % QUARTER_MS
         t = rollup_15m.c
         asked = sa.select(t.start_ms).where(
             t.point_id == number, t.start_ms >= begin_ms, t.start_ms < end_ms
         )
         if end_ms > begin_ms and connection.execute(asked.limit(1)).one_or_none() is not None:
-            found.add(name)
-    return frozenset(found)
+            return True
+    return False
 
 
 def _answer(
@@ -89,8 +80,6 @@ def _answer(
     numbers: Mapping[PointId, int],
     where: Mapping[PointId, list[Place]],
     rules: PointRules,
-    *,
-    coarse: bool,
 ) -> Answer:
     mine = {p: numbers[p] for p in question.points if p in numbers}
     at = {p: where[p] for p in mine}
@@ -98,7 +87,7 @@ def _answer(
         return _raw(engine, question, at)
     edges, next_ms = asking.edges_of(question, rules.site)
     begin_ms, end_ms = int(edges[0]), int(edges[-1])
-    if question.resolution != "raw" and (coarse or asking.is_quarters(question)):
+    if question.resolution != "raw" and asking.is_quarters(question):
         pieces = _rolled_up(engine, question, mine, at, edges, rules)
         resolution: Resolution = "1d" if question.days else "15m"
     else:

@@ -51,17 +51,13 @@ class Question:
     wanted: frozenset[str] = frozenset({"total", "minimum", "maximum", "first", "last", "delta"})
     most: int | None = None
 
-    def of(self, points: tuple[PointId, ...]) -> Question:
-        """The same of other points."""
-        return replace(self, points=points)
-
 
 @dataclass(frozen=True)
 class Answer:
     """A series for each point, in the order asked.
 
     Attributes:
-        series: each says its resolution and its step.
+        series: all of one resolution and step, which each of them says.
         next_ms: where the next question begins; None when this is all.
     """
 

@@ -87,7 +87,7 @@ def test_what_went_is_answered_from_roll_ups_and_what_stayed_from_samples(
     fill(store, clock, 6)
     store.retire().result()
     from_ms, to_ms = NOW_MS - 3 * DAY_MS, NOW_MS - 3 * DAY_MS + HOUR_MS
-    got = store.past(Question((GPU, METER), from_ms, to_ms)).result().series
+    got = [store.history(point, from_ms, to_ms).result() for point in (GPU, METER)]
     assert [(s.point, s.resolution) for s in got] == [(GPU, "15m"), (METER, "raw")]
     assert got[0].mean[0] == got[1].mean[0] == 7.0
 

@@ -167,7 +167,7 @@ def test_who_insists_on_raw_gets_what_is_left_of_it(store: Store, clock: Stepped
     assert got.count.sum() == 0
 
 
-def test_points_with_and_without_raw_samples_answer_together(
+def test_where_the_samples_of_one_point_are_gone_all_answer_in_quarters(
     store: Store, clock: SteppedClock
 ) -> None:
     other = PointId("ups", "total", "load")
@@ -178,7 +178,8 @@ def test_points_with_and_without_raw_samples_answer_together(
     with store._engine.begin() as connection:
         connection.execute(sa.delete(chunk).where(chunk.c.scans > 1))
     got = store.past(Question((POWER, other), DAY_MS, DAY_MS + HOUR_MS)).result().series
-    assert [(s.point, s.resolution, len(s)) for s in got] == [(POWER, "15m", 4), (other, "raw", 1)]
+    assert got[1].count.tolist() == [1, 0, 0, 0]
+    assert [(s.point, s.resolution, len(s)) for s in got] == [(POWER, "15m", 4), (other, "15m", 4)]
 
 
 def test_a_point_whose_layout_changed_within_a_quarter_keeps_all_its_samples(
