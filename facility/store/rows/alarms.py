@@ -15,6 +15,8 @@ from facility.store.rows.tables import alarm, alarm_change, delivery, outbox
 
 #: A claimed delivery whose worker died is claimable again after this.
 CLAIM_MS: Final = 60_000
+#: Further off than any next try; see `claim`.
+STRANGE_MS: Final = 7_200_000
 
 #: Sinks of every event, or a function that names those of one event.
 Sinks = Sequence[str] | Callable[[AlarmEvent], Sequence[str]]
@@ -189,11 +191,15 @@ def claim(connection: sa.Connection, limit: int, now_ms: int) -> list[Delivery]:
     """Take the deliveries that are due, oldest first.
 
     A claim is a lease: what a crashed worker held comes back after `CLAIM_MS`, with its attempt
-    counted. A receiver may therefore see a message twice, and keys on its id.
+    counted. A receiver may therefore see a message twice, and keys on its id. No wait between
+    tries is as long as `STRANGE_MS`: one that seems so was reckoned before the clock was set back,
+    and a page must not wait for a day to come again.
     """
     due = connection.scalars(
         sa.select(delivery.c.id)
-        .where(delivery.c.next_try_ms <= now_ms)
+        .where(
+            sa.or_(delivery.c.next_try_ms <= now_ms, delivery.c.next_try_ms > now_ms + STRANGE_MS)
+        )
         .order_by(delivery.c.next_try_ms, delivery.c.id)
         .limit(limit)
         .with_for_update(skip_locked=True)

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 import sqlalchemy as sa
 
 from facility.store.records import LeaseRecord
 from facility.store.rows.tables import lease
+
+#: No two machines that control one hall have clocks that far apart.
+_STRANGE_MS: Final = 3_600_000
 
 
 def acquire(
@@ -14,16 +19,26 @@ def acquire(
     """Take the hall if it is free, expired or already ours; returns the new epoch or None.
 
     One statement, so that of two that try at once one gets it. An owner that takes its own lease
-    again (it crashed and came back) gets a new epoch too: its sequences start anew.
+    again (it crashed and came back) gets a new epoch too: its sequences start anew. A lease that
+    ends in more than an hour beyond the usual was made by a clock that was ahead and has been set
+    back since, or by a machine of another time: it would bar everybody until then, so it is free.
+    Who made it is fenced off by the epoch.
     """
     epoch: int | None = connection.execute(
         sa.text(
             "INSERT INTO lease (hall, owner, epoch, expires_ms) VALUES (:hall, :owner, 1, :until) "
             "ON CONFLICT (hall) DO UPDATE SET owner = excluded.owner, epoch = lease.epoch + 1, "
             "expires_ms = excluded.expires_ms "
-            "WHERE lease.expires_ms <= :now OR lease.owner = excluded.owner RETURNING epoch"
+            "WHERE lease.expires_ms <= :now OR lease.owner = excluded.owner "
+            "OR lease.expires_ms > :strange RETURNING epoch"
         ),
-        {"hall": hall, "owner": owner, "now": now_ms, "until": now_ms + round(ttl_s * 1000)},
+        {
+            "hall": hall,
+            "owner": owner,
+            "now": now_ms,
+            "until": now_ms + round(ttl_s * 1000),
+            "strange": now_ms + round(ttl_s * 1000) + _STRANGE_MS,
+        },
     ).scalar_one_or_none()
     return epoch
 
