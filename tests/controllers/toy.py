@@ -110,7 +110,7 @@ def layouts_of(facility: Facility) -> list[Layout]:
         about = device.measures
         if any(name in loop.cdus for loop in loops):
             add(name, CDU_POINTS, ("supply_setpoint",))
-        elif about.rack is not None and about.feed is not None:
+        elif (about.rack or about.load) is not None and about.feed is not None:
             add(name, [("total", "active_power")])
         elif about.element is not None:
             add(name, [("total", "active_power"), ("total", "state")])

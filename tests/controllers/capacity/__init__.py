@@ -1,0 +1,1 @@
+"""What a hall can still take."""
