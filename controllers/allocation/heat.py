@@ -42,7 +42,11 @@ def heat_rows(topology: Topology, loops: Mapping[str, config.Loop]) -> tuple[Hea
             share[topology.load_index[rack]] = part
         cdus = [topology.load_index[load] for load in loop.cdus.values()]
         seen: set[tuple[float, bytes]] = set()
-        for k, case in enumerate(topology.case_names):
+        mine = [*cdus, *(topology.load_index[rack] for rack in loop.racks)]
+        # Cases in which the same of its CDUs and racks are up make the same row: the first counts.
+        firsts = np.unique(up[:, mine], axis=0, return_index=True)[1]
+        for k in np.sort(firsts).tolist():
+            case = topology.case_names[k]
             dark = sum(not up[k, i] or i in topology.idle for i in cdus)
             left = 0.0 if cdus and dark == len(cdus) else loop.flow_one_cdu_lost**dark
             row = HeatRow(name, case, share * up[k], loop.heat_capacity * left)

@@ -182,68 +182,110 @@ def _base_path(graph: Graph, paths: list[Path], feeds: Iterable[int]) -> list[in
 
 
 class _Build:
-    """Collects pairs, feeds and entries case by case."""
+    """Collects the cases; loads on the same feeds share what one of them sees.
+
+    A *sight* is what loads with equal feeds and needs see in one case: which feeds live, and what
+    a watt on each puts where. A hall has a hundred times fewer of them than (case, load) pairs.
+    """
 
     def __init__(self, graph: Graph, base: list[list[int]]) -> None:
         self.graph, self.base = graph, base
-        self.first_column = np.cumsum([0, *(len(f) for f in graph.feeds)]).tolist()
+        kinds: dict[tuple[tuple[int, ...], int], int] = {}
+        self.kind_of = [
+            kinds.setdefault((feeds, needs), len(kinds))
+            for feeds, needs in zip(graph.feeds, graph.load_needs, strict=True)
+        ]
         self.lost: list[int] = []
         self.dead: list[list[bool]] = []
-        self.up: list[list[bool]] = []
-        self.affected: list[list[bool]] = []
-        self.pairs: list[tuple[int, int, int]] = []
-        self.feeds: list[tuple[int, int, bool]] = []
-        self.entry_feed: list[int] = []
-        self.entry_element: list[int] = []
-        self.entry_weight: list[float] = []
+        self.pair_case: list[int] = []
+        self.pair_load: list[int] = []
+        self.pair_sight: list[int] = []
+        self.living: list[int] = []
+        self.up: list[bool] = []
+        self.feed_alive: list[bool] = []
+        self.feed_ends: list[int] = [0]
+        self.offset: list[int] = []
+        self.element: list[int] = []
+        self.weight: list[float] = []
+        self.entry_ends: list[int] = [0]
 
     def add(self, lost: int, alive: list[bool], paths: list[Path], loads: Iterable[int]) -> None:
-        graph, case = self.graph, len(self.lost)
+        case = len(self.lost)
         self.lost.append(lost)
-        self.dead.append([not a for a in alive[: graph.element_count]])
-        up = list(self.up[0]) if self.up else [False] * len(graph.feeds)
-        affected = [False] * len(graph.feeds)
+        self.dead.append([not a for a in alive[: self.graph.element_count]])
+        seen: dict[int, int] = {}
         for load in loads:
-            feeds = graph.feeds[load]
-            living = sum(alive[f] for f in feeds)
-            up[load] = living >= graph.load_needs[load]
-            affected[load] = case > 0
-            pair = len(self.pairs)
-            self.pairs.append((case, load, living))
-            first = len(self.feeds)
-            for i, node in enumerate(feeds):
-                row = len(self.feeds)
-                self.feeds.append((pair, self.first_column[load] + i, alive[node]))
-                if up[load]:
-                    self._entries(row, paths[node].keys(), paths[node].values())
-            if case > 0:
-                self._entries(first, self.base[load], [0.0] * len(self.base[load]))
-        self.up.append(up)
-        self.affected.append(affected)
+            kind = self.kind_of[load]
+            if kind not in seen:
+                seen[kind] = self._look(load, case, alive, paths)
+            self.pair_case.append(case)
+            self.pair_load.append(load)
+            self.pair_sight.append(seen[kind])
 
-    def _entries(self, row: int, elements: Iterable[int], weights: Iterable[float]) -> None:
-        before = len(self.entry_element)
-        self.entry_element.extend(elements)
-        self.entry_weight.extend(weights)
-        self.entry_feed.extend([row] * (len(self.entry_element) - before))
+    def _look(self, load: int, case: int, alive: list[bool], paths: list[Path]) -> int:
+        """The number of a new sight."""
+        feeds = self.graph.feeds[load]
+        living = sum(alive[f] for f in feeds)
+        up = living >= self.graph.load_needs[load]
+        self.living.append(living)
+        self.up.append(up)
+        for i, node in enumerate(feeds):
+            self.feed_alive.append(alive[node])
+            if up:
+                self._entries(i, paths[node].keys(), paths[node].values())
+        if case > 0:
+            self._entries(0, self.base[load], [0.0] * len(self.base[load]))
+        self.feed_ends.append(len(self.feed_alive))
+        self.entry_ends.append(len(self.element))
+        return len(self.up) - 1
+
+    def _entries(self, offset: int, elements: Iterable[int], weights: Iterable[float]) -> None:
+        self.element.extend(elements)
+        self.weight.extend(weights)
+        self.offset.extend([offset] * (len(self.element) - len(self.offset)))
 
     def done(self) -> Compiled:
-        pairs = np.array(self.pairs, dtype=np.int64).reshape(-1, 3)
-        feeds = np.array(self.feeds, dtype=np.int64).reshape(-1, 3)
-        loads = len(self.graph.feeds)
-        cases = len(self.lost)
+        loads, cases = len(self.graph.feeds), len(self.lost)
+        case, load, sight = (
+            np.array(column, dtype=np.int64)
+            for column in (self.pair_case, self.pair_load, self.pair_sight)
+        )
+        feeds = np.array([len(f) for f in self.graph.feeds], dtype=np.int64)
+        first_column, first_row = np.cumsum(feeds) - feeds, np.cumsum(feeds[load]) - feeds[load]
+        feed_pair, feed_at = _spread(np.array(self.feed_ends), sight)
+        entry_pair, entry_at = _spread(np.array(self.entry_ends), sight)
+        up = np.zeros((cases, loads), dtype=np.bool_)
+        up[case, load] = np.array(self.up, dtype=np.bool_)[sight]
+        affected = np.zeros((cases, loads), dtype=np.bool_)
+        affected[case, load] = case > 0
+        offset = np.array(self.offset, dtype=np.int64)
         return Compiled(
             lost=np.array(self.lost, dtype=np.int64),
             dead=np.array(self.dead, dtype=np.bool_).reshape(cases, self.graph.element_count),
-            up=np.array(self.up, dtype=np.bool_).reshape(cases, loads),
-            affected=np.array(self.affected, dtype=np.bool_).reshape(cases, loads),
-            pair_case=pairs[:, 0],
-            pair_load=pairs[:, 1],
-            pair_alive=pairs[:, 2],
-            feed_pair=feeds[:, 0],
-            feed_column=feeds[:, 1],
-            feed_alive=feeds[:, 2].astype(np.bool_),
-            entry_feed=np.array(self.entry_feed, dtype=np.int64),
-            entry_element=np.array(self.entry_element, dtype=np.int64),
-            entry_weight=np.array(self.entry_weight, dtype=np.float64),
+            up=np.where(affected, up, up[:1]),
+            affected=affected,
+            pair_case=case,
+            pair_load=load,
+            pair_alive=np.array(self.living, dtype=np.int64)[sight],
+            feed_pair=feed_pair,
+            feed_column=first_column[load][feed_pair]
+            + np.arange(len(feed_pair))
+            - first_row[feed_pair],
+            feed_alive=np.array(self.feed_alive, dtype=np.bool_)[feed_at],
+            entry_feed=first_row[entry_pair] + offset[entry_at],
+            entry_element=np.array(self.element, dtype=np.int64)[entry_at],
+            entry_weight=np.array(self.weight, dtype=np.float64)[entry_at],
         )
+
+
+def _spread(ends: IntArray, which: IntArray) -> tuple[IntArray, IntArray]:
+    """Stretches laid side by side: for each item its stretch, and where it stands.
+
+    Args:
+        ends: where each stretch ends and the next begins, from 0.
+        which: the stretches, in order.
+    """
+    lengths = (ends[1:] - ends[:-1])[which]
+    of = np.repeat(np.arange(len(which)), lengths)
+    before = np.cumsum(lengths) - lengths
+    return of, ends[:-1][which][of] + np.arange(len(of)) - before[of]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -141,8 +141,10 @@ class Topology:
                 raise KeyError(name)
         if not more:
             return self
+        # What is out changes nothing but the cases.
         maintenance = (*self.power.maintenance, *more)
-        return Topology.of(self.power.model_copy(update={"maintenance": maintenance}), self.sources)
+        power = self.power.model_copy(update={"maintenance": maintenance})
+        return replace(self, power=power, compiled=compile_cases(Graph(power, self.sources)))
 
     def with_sources(self, sources: Mapping[str, Source]) -> Topology:
         """The same plant with its switches where they are measured to be."""
