@@ -17,7 +17,7 @@ from typing import Literal
 
 import numpy as np
 
-from controllers.allocation.bounds import OVERRIDE, bounds_of, say_high
+from controllers.allocation.bounds import OVERRIDE, Bounds, bounds_of, say_high
 from controllers.allocation.curves import Curves, Units
 from controllers.allocation.heat import HeatRow
 from controllers.allocation.lumps import Lumps
@@ -115,16 +115,14 @@ class Problem:
         power, table = topology.power, Table.of(nodes)
         factor = (1.0 + power.board_accuracy) / power.psu_efficiency
         known, claimed = table.with_learned(curves or {}, demand or {})
-        bounds = bounds_of(table, known, thermal_w or {}, ceiling_w or {}, fixed_w or {})
-        places = np.array([topology.load_index[name] for name in table.racks], dtype=np.int64)
-        rack = places[table.rack]
-        per_w = table.gpus * factor
+        bounds, units = _bounded(table, known, thermal_w or {}, ceiling_w or {}, fixed_w or {})
+        layout = _layout(_Layout(table, topology.loads, factor))
         base = topology.nameplate_w.copy()
         for name, watts in (load_w or {}).items():
             base[topology.load_index[name]] = watts
-        for name, i in zip(table.racks, places.tolist(), strict=True):
+        for name, i in zip(table.racks, layout.places, strict=True):
             base[i] = (overhead_w or {}).get(name, power.racks[name].overhead)
-        base += np.bincount(rack, table.overhead_w, len(base))
+        base += np.bincount(layout.rack, table.overhead_w, len(base))
         meter = np.zeros(len(base))
         for name, watts in (metered_w or {}).items():
             if name in topology.load_index:
@@ -137,10 +135,10 @@ class Problem:
             claimed=claimed,
             base_w=base,
             metered_w=meter,
-            per_w=per_w,
-            rack=rack,
-            lumps=Lumps.of(len(base), table.unit, rack, per_w, table.units),
-            units=Units.of(known, table.unit, bounds.low_w, bounds.high_w),
+            per_w=layout.per_w,
+            rack=layout.rack,
+            lumps=layout.lumps,
+            units=units,
             why=bounds.why,
             price_w=np.zeros(len(base)),
             heat=tuple(heat),
@@ -212,18 +210,17 @@ class Problem:
 
         Most tokens, loads without managed nodes at their rating, no metered peaks.
         """
-        table, base = self.table, self.base_w.copy()
+        base = self.base_w.copy()
         alone = np.ones(len(base), dtype=np.bool_)
         alone[self.rack] = False
         base[alone] = self.topology.nameplate_w[alone]
-        low, high = table.fallback_low_w, table.fallback_high_w
         return replace(
             self,
             shares=self.shares.strict,
             policy="throughput",
             base_w=base,
             metered_w=np.zeros(len(base)),
-            units=Units.of(self.units.curves, self.unit, low, high),
+            units=_fallen_back(self.table, _Curves(self.units.curves)),
             price_w=np.zeros(len(base)),
             fixed={},
             present_only=False,
@@ -248,6 +245,83 @@ class Problem:
         for name in sorted(self.fixed):
             hashed.update(f"{name}={self.fixed[name]!r}".encode())
         return hashed.hexdigest()
+
+
+class _Layout:
+    """Where nodes hang and what they draw: a cache key, and what is kept under it."""
+
+    def __init__(self, table: Table, loads: tuple[str, ...], factor: float) -> None:
+        self.table, self.loads, self.factor = table, loads, factor
+
+    def __hash__(self) -> int:
+        return hash((id(self.table), len(self.loads), self.factor))
+
+    def __eq__(self, other: object) -> bool:
+        return (
+            isinstance(other, _Layout)
+            and other.table is self.table
+            and other.factor == self.factor
+            and other.loads == self.loads
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class _Placed:
+    """Load index of each rack with nodes; of each node, with W drawn per W of cap; lumps."""
+
+    places: tuple[int, ...]
+    rack: IntArray
+    per_w: FloatArray
+    lumps: Lumps
+
+
+@lru_cache(maxsize=16)
+def _layout(key: _Layout) -> _Placed:
+    table, index = key.table, {name: i for i, name in enumerate(key.loads)}
+    places = tuple(index[name] for name in table.racks)
+    rack = np.array(places, dtype=np.int64)[table.rack]
+    per_w = table.gpus * key.factor
+    lumps = Lumps.of(len(key.loads), table.unit, rack, per_w, table.units)
+    return _Placed(places, rack, per_w, lumps)
+
+
+def _bounded(
+    table: Table,
+    curves: Curves,
+    thermal_w: Mapping[str, float],
+    ceiling_w: Mapping[str, float],
+    fixed_w: Mapping[str, float],
+) -> tuple[Bounds, Units]:
+    """Bounds and units; found again while nothing but the loads changes."""
+    if curves is table.curves and not thermal_w and not ceiling_w and not fixed_w:
+        return _unbounded(table)
+    bounds = bounds_of(table, curves, thermal_w, ceiling_w, fixed_w)
+    return bounds, Units.of(curves, table.unit, bounds.low_w, bounds.high_w)
+
+
+@lru_cache(maxsize=8)
+def _unbounded(table: Table) -> tuple[Bounds, Units]:
+    bounds = bounds_of(table, table.curves, {}, {}, {})
+    return bounds, Units.of(table.curves, table.unit, bounds.low_w, bounds.high_w)
+
+
+@lru_cache(maxsize=8)
+def _fallen_back(table: Table, curves: _Curves) -> Units:
+    low, high = table.fallback_low_w, table.fallback_high_w
+    return Units.of(curves.curves, table.unit, low, high)
+
+
+class _Curves:
+    """Curves as a cache key, by identity."""
+
+    def __init__(self, curves: Curves) -> None:
+        self.curves = curves
+
+    def __hash__(self) -> int:
+        return id(self.curves)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Curves) and other.curves is self.curves
 
 
 class _Watts:

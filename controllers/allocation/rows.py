@@ -162,6 +162,7 @@ class Pool:
         self.columns: FloatArray = np.zeros((0, rows.problem.lumps.count))
         self.limit_w: FloatArray = np.zeros(0)
         self._known = np.zeros(len(rows.limit_w), dtype=np.bool_)
+        self._place = np.full(len(rows.limit_w), -1, dtype=np.int64)
 
     def grow(self, unit_caps_w: FloatArray) -> int:
         """Write out the worst broken row of each element; how many were new."""
@@ -182,6 +183,7 @@ class Pool:
         """Write out rows that are not yet; how many."""
         fresh = [row for row in dict.fromkeys(rows) if not self._known[row]]
         if fresh:
+            self._place[fresh] = len(self.numbers) + np.arange(len(fresh))
             self.numbers += fresh
             self._known[fresh] = True
             more = self.rows.weights(fresh)
@@ -189,6 +191,15 @@ class Pool:
             self.columns = np.vstack([self.columns, self.rows.problem.lumps.columns(more)])
             self.limit_w = np.concatenate([self.limit_w, self.rows.limit_w[fresh]])
         return len(fresh)
+
+    def weights(self, rows: Sequence[int]) -> FloatArray:
+        """float64[len(rows), L]: as `Rows.weights`; what is written out is not looked up again."""
+        out = np.zeros((len(rows), self.matrix.shape[1]))
+        places = self._place[list(rows)]
+        out[places >= 0] = self.matrix[places[places >= 0]]
+        other = np.flatnonzero(places < 0)
+        out[other] = self.rows.weights([rows[i] for i in other.tolist()])
+        return out
 
     def room_w(self, unit_caps_w: FloatArray) -> FloatArray:
         """float64[pool]: W left on the rows written out."""

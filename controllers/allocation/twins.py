@@ -40,29 +40,28 @@ def together(
     tight = tight[np.argsort(slack[tight], kind="stable")][:LOOKED_AT]
     if not len(tight):
         return ()
-    names = [rows.name(int(r))[0] for r in tight]
-    weights = rows.weights(tight.tolist())
-    managed = np.unique(problem.rack)
-    weights = weights[:, managed]
+    weights = pool.weights(tight.tolist())
+    managed = np.zeros(len(problem.base_w), dtype=np.bool_)
+    managed[problem.rack] = True
     # Equal rows have equal sums under any weights; few others do, and those are looked at whole.
-    mix = np.cos(np.arange(1, len(managed) + 1))
-    sums, size = weights @ mix, np.abs(weights) @ np.abs(mix)
-    groups: list[list[str]] = []
+    mix = np.where(managed, np.cos(np.arange(1, len(managed) + 1)), 0.0)
+    sums, size = weights @ mix, weights @ np.abs(mix)
+    groups: dict[str, list[str]] = {}
     for at, number in enumerate(pool.numbers):
         name = rows.name(number)
-        if name not in priced or slack[number] > NO_ROOM_W:
+        if slack[number] > NO_ROOM_W or name not in priced:
             continue
-        own = pool.matrix[at, managed]
-        near = np.flatnonzero(
-            np.abs(sums - own @ mix) <= ALIKE * (size + np.abs(own) @ np.abs(mix))
-        )
-        apart = np.abs(weights[near] - own) > ALIKE * np.abs(own)
-        alike = [names[i] for i in near[~apart.any(axis=1)]]
-        found = list(dict.fromkeys([name[0], *alike]))
-        meets = [group for group in groups if set(group) & set(found)]
-        groups = [group for group in groups if group not in meets]
-        groups.append(list(dict.fromkeys([*(e for group in meets for e in group), *found])))
-    return tuple(tuple(group) for group in groups if len(group) > 1)
+        own = pool.matrix[at]
+        near = np.abs(sums - own @ mix) <= ALIKE * (size + own @ np.abs(mix))
+        found = [name[0]]
+        for i in np.flatnonzero(near & (tight != number)):
+            if bool(np.all((np.abs(weights[i] - own) <= ALIKE * own) | ~managed)):
+                found.append(rows.name(int(tight[i]))[0])
+        meets = [groups[e] for e in dict.fromkeys(found) if e in groups]
+        whole = list(dict.fromkeys([*(e for group in meets for e in group), *found]))
+        groups |= dict.fromkeys(whole, whole)
+    distinct = {id(group): group for group in groups.values()}
+    return tuple(tuple(group) for group in distinct.values() if len(group) > 1)
 
 
 def worth_saying(

@@ -18,6 +18,8 @@ from facility.points import FloatArray
 
 #: Steps; shortenings of one step, by this factor.
 STEPS, SHORTER, FACTOR = 40, 12, 0.4
+#: Rounds in which limits are found that lose their price.
+FIXINGS = 12
 #: What a limit may be off, as a share of it: sought, and good enough where no step gains any more.
 SOUGHT, ENOUGH = 1e-12, 1e-9
 #: Keeps limits that bind equally, or whose nodes all sit on their bounds, solvable.
@@ -64,15 +66,8 @@ def _descend(market: Market, pool: Pool, price: FloatArray) -> Settled | None:
         before, off = off, float(np.max(np.abs(over[moves]) / scale[moves], initial=0.0))
         if off <= SOUGHT or (off <= ENOUGH and off > 0.5 * before):
             return Settled(price, asked)
-        own = columns[moves]
-        bend = (own * asked.give) @ own.T
-        bent = np.diag(bend).copy()
-        if not bent.max() > 0.0:
-            return None
-        bend[np.diag_indices_from(bend)] += RIDGE * (bent + 0.01 * bent.max())
-        try:
-            step = np.linalg.solve(bend, over[moves])
-        except np.linalg.LinAlgError:
+        step = _step(columns[moves], asked.give, over[moves], price[moves])
+        if step is None:
             return None
         # No limit's price more than doubles past the dearest at once.
         reach = 2.0 * max(float(price.max()), float(np.max(asked.load_price)))
@@ -91,3 +86,34 @@ def _descend(market: Market, pool: Pool, price: FloatArray) -> Settled | None:
             return Settled(price, asked) if off <= ENOUGH else None
         price, asked = trial, taken
     return Settled(price, asked) if off <= ENOUGH else None
+
+
+def _step(
+    columns: FloatArray, give: FloatArray, over: FloatArray, price: FloatArray
+) -> FloatArray | None:
+    """The change of prices that makes limits just full, or, where it would go below 0, free.
+
+    Of limits that bind for the same nodes only the tighter keeps a price: the other's change is
+    fixed first, and what it leaves to do falls to the rest. None where nothing gives way.
+    """
+    bend = (columns * give) @ columns.T
+    bent = np.diag(bend).copy()
+    if not bent.max(initial=0.0) > 0.0:
+        return None
+    bend[np.diag_indices_from(bend)] += RIDGE * (bent + 0.01 * bent.max())
+    step = np.zeros(len(price))
+    free = np.ones(len(price), dtype=np.bool_)
+    for _ in range(FIXINGS):
+        rest = over[free] - bend[np.ix_(free, ~free)] @ step[~free]
+        try:
+            step[free] = np.linalg.solve(bend[np.ix_(free, free)], rest)
+        except np.linalg.LinAlgError:
+            return None
+        below = free & (price + step < 0.0)
+        if not below.any():
+            break
+        step[below] = -price[below]
+        free &= ~below
+        if not free.any():
+            break
+    return step

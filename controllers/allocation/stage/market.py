@@ -11,8 +11,8 @@ from controllers.allocation.stage.response import Answer, Response
 from facility.points import FloatArray, IntArray
 from facility.topology.graph import BoolArray
 
-#: Halvings until the price at which a rack draws just its metered peak is known.
-HALVINGS = 60
+#: Steps until the price at which a rack draws just its metered peak is known; how exactly.
+HALVINGS, EXACT = 80, 1e-12
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,11 +44,17 @@ class Market:
         base_w: float64[L], W of loads with this class at caps of zero.
     """
 
-    def __init__(self, problem: Problem, caps_w: FloatArray, units: IntArray) -> None:
+    def __init__(
+        self,
+        problem: Problem,
+        caps_w: FloatArray,
+        units: IntArray,
+        response: Response | None = None,
+    ) -> None:
         self.problem, self.mine, self.given = problem, units, caps_w
         lumps = problem.lumps
         self.lump, self.part = lumps.lump[units], lumps.part[units]
-        self.response = Response(problem.units, units)
+        self.response = Response(problem.units, units) if response is None else response
         others = caps_w.copy()
         others[units] = 0.0
         self.base_w: FloatArray = problem.base_w + lumps.loads_w(lumps.amounts(others))
@@ -119,17 +125,25 @@ class Market:
             lump, part = self.lump[which], self.part[which]
             room = self.problem.metered_w - self.base_w
 
-            def short(price: FloatArray) -> BoolArray:
-                cap = response.at(part * price[lump], runs).cap_w
-                return np.asarray(np.bincount(lump, part * cap, len(room)) < room)
+            def drawn(price: FloatArray) -> tuple[FloatArray, FloatArray]:
+                answer = response.at(part * price[lump], runs)
+                draws = np.bincount(lump, part * answer.cap_w, len(room))
+                gives = np.bincount(lump, part**2 * answer.give, len(room))
+                return draws - room, gives.astype(np.float64)
 
             low, high = np.zeros(len(room)), above.copy()
-            never = short(low)
+            never = drawn(low)[0] < 0.0
+            price = 0.5 * high
             for _ in range(HALVINGS):
-                middle = 0.5 * (low + high)
-                less = short(middle)
-                low, high = np.where(less, low, middle), np.where(less, middle, high)
-            self._level = np.where(missing, np.where(never, 0.0, low), self._level)
+                over, give = drawn(price)
+                low, high = np.where(over >= 0.0, price, low), np.where(over < 0.0, price, high)
+                if np.all((np.abs(over) <= EXACT * room) | ~missing | never):
+                    break
+                # Newton's step where it stays between the two, else halfway.
+                newton = price + over / np.maximum(give, 1e-300)
+                inside = (newton > low) & (newton < high)
+                price = np.where(inside, newton, 0.5 * (low + high))
+            self._level = np.where(missing, np.where(never, 0.0, price), self._level)
         return self._level
 
     def forget_levels(self) -> None:

@@ -13,6 +13,7 @@ from typing import Final
 
 import numpy as np
 
+from controllers.allocation.curves import Units
 from controllers.allocation.problem import Problem
 from controllers.allocation.rows import Pool
 from controllers.allocation.stage.descent import settle
@@ -20,12 +21,15 @@ from controllers.allocation.stage.market import Market
 from controllers.allocation.stage.parking import Parking
 from controllers.allocation.stage.pieces import Cut, Pieces
 from controllers.allocation.stage.program import Optimum, Program
+from controllers.allocation.stage.response import Response
 from facility.points import FloatArray, IntArray
 
 #: Half widths of the cuts around the prices found, as shares of them, finer and finer.
 WIDTHS: Final = (0.03, 0.006, 1.2e-3, 2.4e-4, 4.8e-5)
 #: Ever lower prices, as shares of those found: what one limit leaves, others may still use.
 LOWER: Final = (0.999, 0.99, 0.9, 0.5, 0.0)
+#: A limit with less room than this share of it is likely to bind next time.
+NEAR: Final = 0.01
 #: Caps from prices that earn less than the program by this share are not worth their symmetry.
 LOSES: Final = 1e-5
 
@@ -50,11 +54,18 @@ class StageResult:
 
 @dataclass
 class Remembered:
-    """What a class left for the next question: the program, and rows with their prices."""
+    """What a class left for the next question: the program, and rows with their prices.
+
+    Attributes:
+        numbers: of rows that had a price or hardly any room.
+        units, response: the answers of these very units.
+    """
 
     program: Program
     numbers: list[int]
     row_price: FloatArray
+    units: Units | None = None
+    response: Response | None = None
 
     @classmethod
     def nothing(cls) -> Remembered:
@@ -74,8 +85,11 @@ class Stage:
         remembered: Remembered | None = None,
     ) -> None:
         self.problem, self.pool = problem, pool
-        self.market = Market(problem, caps_w, units)
         self.memory = Remembered.nothing() if remembered is None else remembered
+        if self.memory.response is None or self.memory.units is not problem.units:
+            self.memory.units = problem.units
+            self.memory.response = Response(problem.units, units)
+        self.market = Market(problem, caps_w, units, self.memory.response)
 
     def solve(self) -> StageResult | None:
         """The class's caps; None where the program gave up within its iteration limit."""
@@ -158,8 +172,12 @@ class Stage:
         settled = settle(self.market, self.pool, row_price)
         if settled is None:
             return None
-        self.memory.numbers = list(self.pool.numbers)
-        self.memory.row_price = settled.row_price
+        room = self.pool.limit_w - self.pool.matrix @ settled.asked.load_w
+        keep = (settled.row_price > 0.0) | (room <= NEAR * self.pool.limit_w)
+        self.memory.numbers = [
+            row for row, kept in zip(self.pool.numbers, keep, strict=True) if kept
+        ]
+        self.memory.row_price = settled.row_price[keep]
         caps = self._inward(settled.asked.cap_w)
         return self._result(caps, settled.row_price, settled.asked.load_price)
 

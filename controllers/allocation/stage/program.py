@@ -134,19 +134,35 @@ class Program:
         k = len(room_kw)
         if not k:
             return
-        whole = np.hstack([drawn, own[:, self._lump]])
-        row, column = np.nonzero(whole)
-        start = np.searchsorted(row, np.arange(k)).astype(np.int32)
+        row, column, value = self._spread(own)
+        if drawn.size:
+            more = np.nonzero(drawn)
+            row, column = np.append(row, more[0]), np.append(column, more[1])
+            value = np.append(value, drawn[more])
+            order = np.argsort(row, kind="stable")
+            row, column, value = row[order], column[order], value[order]
         self._solver.addRows(
             k,
             np.full(k, -highspy.kHighsInf),
             room_kw,
             len(row),
-            start,
+            np.searchsorted(row, np.arange(k)).astype(np.int32),
             column.astype(np.int32),
-            whole[row, column],
+            value,
         )
         self.rows += k
+
+    def _spread(self, own: FloatArray) -> tuple[IntArray, IntArray, FloatArray]:
+        """Row, column and value of what is not zero, from weights of lumps."""
+        order = np.argsort(self._lump, kind="stable")
+        each = np.bincount(self._lump, minlength=own.shape[1])
+        row, lump = np.nonzero(own)
+        count = each[lump]
+        ends = np.cumsum(count)
+        within = np.arange(int(ends[-1]) if len(ends) else 0) - np.repeat(ends - count, count)
+        column = order[np.repeat((np.cumsum(each) - each)[lump], count) + within]
+        value = np.repeat(own[row, lump], count)
+        return np.repeat(row, count), self._held + column, value
 
     def reshape(self, columns: Columns) -> None:
         """The same lumps with other pieces."""
