@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from controllers.capacity import Wish
 from facility.maintenance import Kind, Maintenance
 
 
@@ -46,7 +47,7 @@ class NotAccepted(Exception):
 
 
 class Upkeep(Protocol):
-    """Maintenance of one hall, and questions about it."""
+    """Maintenance of one hall, and questions about what may be opened and what still fits."""
 
     def works(self) -> Sequence[Maintenance]:
         """Planned and open, by start."""
@@ -77,6 +78,29 @@ class Upkeep(Protocol):
 
     async def verify(self, document: Mapping[str, Any]) -> Mapping[str, Any]:
         """Whether a statement is ours, and still true."""
+
+    async def capacity(self, rack_w: float | None, lot: int, margin: float) -> Mapping[str, Any]:
+        """The capacity report of the hall as it runs.
+
+        Raises:
+            Refused: no cycle has run yet.
+        """
+
+    async def server_fits(self, rack: str, wish: Wish) -> Mapping[str, Any]:
+        """Can this rack take one more server?
+
+        Raises:
+            Unknown: no such rack.
+            Refused: no cycle has run yet.
+        """
+
+    async def rack_fits(self, row: str, model: str | None, wish: Wish) -> Mapping[str, Any]:
+        """Can this row take one more rack, like `model` or like its last one?
+
+        Raises:
+            Unknown: no such row or rack.
+            Refused: no cycle has run yet.
+        """
 
     async def public_key(self) -> Mapping[str, str]:
         """What statements can be verified with, anywhere."""

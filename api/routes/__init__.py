@@ -8,6 +8,7 @@ from fastapi import APIRouter
 
 from api.routes import (
     alarms,
+    capacity,
     control,
     cords,
     drills,
@@ -27,6 +28,7 @@ ROUTERS: Final[tuple[APIRouter, ...]] = (
     journal.router,
     control.router,
     maintenance.router,
+    capacity.router,
     drills.router,
     cords.router,
     alarms.router,

@@ -17,6 +17,8 @@ from api.service import secrets
 from api.service.past import past_loads, windows
 from api.service.statement import ALGORITHM, Signer, new_key, signed_by
 from api.upkeep import NotAccepted, Plan
+from controllers.capacity import Wish
+from controllers.capacity.live import live_rack, live_report, live_server, row_named
 from controllers.cycle.state import CycleInput, Memory
 from controllers.maintenance.answer import Price, price, switching, text_of
 from controllers.maintenance.consequences import CODES
@@ -257,6 +259,35 @@ class ServiceUpkeep:
             "good_share": good,
             "text": text,
         }
+
+    # ---- capacity ------------------------------------------------------------------------------
+
+    async def capacity(self, rack_w: float | None, lot: int, margin: float) -> Mapping[str, Any]:
+        """The capacity report of the hall as it runs."""
+        here, inputs = self._now(), self._loop.inputs
+        if inputs is None:
+            raise Refused("no cycle has run yet")
+        work = self._workers.submit(
+            lambda: live_report(here, inputs.snapshot, rack_w=rack_w, lot=lot, margin=margin)
+        )
+        return await asyncio.wrap_future(work)
+
+    async def server_fits(self, rack: str, wish: Wish) -> Mapping[str, Any]:
+        """Can this rack take one more server?"""
+        here, name = self._now(), self._subject("rack", rack)
+        fit = await asyncio.wrap_future(self._workers.submit(lambda: live_server(here, name, wish)))
+        return fit.to_json()
+
+    async def rack_fits(self, row: str, model: str | None, wish: Wish) -> Mapping[str, Any]:
+        """Can this row take one more rack, like `model` or like its last one?"""
+        here, known = self._now(), row_named(self._site.facility.power, row)
+        if known is None:
+            raise Unknown(f"no row {row!r}, and no element of that name feeds racks directly")
+        like = known[0] if model is None else self._subject("rack", model)
+        fit = await asyncio.wrap_future(
+            self._workers.submit(lambda: live_rack(here, row, like, known[1], wish))
+        )
+        return fit.to_json()
 
     # ---- signing -------------------------------------------------------------------------------
 

@@ -58,6 +58,9 @@ ROLES: dict[tuple[str, str], Role | None] = {
     ("DELETE", f"{V1}/cords/drills/{{id}}"): Role.OPERATOR,
     ("GET", f"{V1}/switching/{{element}}"): Role.VIEWER,
     ("GET", f"{V1}/statements/key"): Role.VIEWER,
+    ("GET", f"{V1}/capacity"): Role.VIEWER,
+    ("GET", f"{V1}/capacity/racks/{{rack}}"): Role.VIEWER,
+    ("GET", f"{V1}/capacity/rows/{{row}}"): Role.VIEWER,
     ("POST", f"{V1}/statements/verify"): Role.VIEWER,
     ("GET", f"{V1}/alarms"): Role.VIEWER,
     ("GET", f"{V1}/alarms/history"): Role.VIEWER,
@@ -107,6 +110,7 @@ FILLED = {
     "{id}": "1",
     "{scope}": "rack:r01",
     "{element}": "ups-a2",
+    "{row}": "row1-a",
     "{key}": "leak:r01",
     "{sink}": "pager",
 }

@@ -1,0 +1,87 @@
+"""Capacity questions about the hall as it runs: caps as they are, and at their floors."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from controllers.capacity.conversion import conversion
+from controllers.capacity.fit import Fit, Wish, rack_fits, server_fits
+from controllers.capacity.report import LOT, MARGIN, report
+from controllers.capacity.sizing import rows_of
+from controllers.loads import caps_term_w
+from controllers.maintenance.now import Now
+from facility import config
+from facility.points import FloatArray
+from facility.site import SiteModel
+from facility.snapshot import Snapshot
+
+
+def floors_w(site: SiteModel, load_w: FloatArray) -> FloatArray | None:
+    """float64[L]: loads with every managed node at its floor; None where none is managed."""
+    if not site.nodes:
+        return None
+    managed = np.zeros(len(load_w), dtype=np.bool_)
+    managed[site.node_rack] = True
+    return np.asarray(np.where(managed, caps_term_w(site, site.floor_w), load_w))
+
+
+def live_report(
+    now: Now,
+    snapshot: Snapshot,
+    *,
+    rack_w: float | None = None,
+    lot: int = LOT,
+    margin: float = MARGIN,
+) -> dict[str, Any]:
+    """The report of the hall as it runs; see `report`."""
+    return report(
+        now.site.facility,
+        now.topology,
+        now.loads.load_w,
+        split=now.loads.split,
+        conversion=conversion(now.site, snapshot),
+        rack_w=rack_w,
+        lot=lot,
+        margin=margin,
+    )
+
+
+def live_server(now: Now, rack: str, wish: Wish) -> Fit:
+    """Can this rack take one more server now?"""
+    return server_fits(
+        now.topology,
+        now.site.facility.cooling.loops,
+        rack,
+        wish,
+        now.loads.load_w,
+        split=now.loads.split,
+        floors_w=floors_w(now.site, now.loads.load_w),
+    )
+
+
+def live_rack(now: Now, row: str, model: str, positions: int | None, wish: Wish) -> Fit:
+    """Can this row take one more rack now?"""
+    return rack_fits(
+        now.topology,
+        now.site.facility.cooling.loops,
+        row,
+        model,
+        positions,
+        wish,
+        now.loads.load_w,
+        split=now.loads.split,
+        floors_w=floors_w(now.site, now.loads.load_w),
+    )
+
+
+def row_named(power: config.Power, row: str) -> tuple[str, int | None] | None:
+    """A rack of a row to take feeds from, and positions left; None when there is no such row.
+
+    A row is one of the file, or an element that racks hang on directly.
+    """
+    if row in power.rows:
+        return rows_of(power)[row]
+    racks = [name for name, rack in power.racks.items() if row in rack.feeds.values()]
+    return (racks[-1], None) if racks else None
