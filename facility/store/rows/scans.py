@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Iterable, Sequence
 from operator import itemgetter
 from typing import Any, Final
@@ -30,6 +31,10 @@ _INSERT: Final = (
     f"INSERT INTO scan (layout_id, source_ms, received_ms, data) VALUES (?, ?, ?, ?) {_REPLACE}"
 )
 _COPY: Final = "COPY {} (layout_id, source_ms, received_ms, data) FROM STDIN (FORMAT BINARY)"
+_COPY_BEGIN: Final = b"PGCOPY\n\xff\r\n\0" + bytes(8)
+#: The number of fields; of each its length and itself.
+_COPY_ROW: Final = struct.Struct(">hiiiqiqi").pack
+_COPY_END: Final = b"\xff\xff"
 _Row = tuple[int, int, int, bytes]
 _place: Final = itemgetter(0, 1)
 
@@ -108,14 +113,22 @@ def write_scans(connection: sa.Connection, scans: Sequence[Scan], ids: dict[str,
         connection.exec_driver_sql("DROP TABLE scan_again")
 
 
+def _copy_bytes(rows: Sequence[_Row]) -> bytes:
+    """Rows in the server's binary form of COPY; the driver would take them one by one."""
+    parts = [_COPY_BEGIN]
+    for layout_id, source, received, data in rows:
+        parts.append(_COPY_ROW(4, 4, layout_id, 8, source, 8, received, len(data)))
+        parts.append(data)
+    parts.append(_COPY_END)
+    return b"".join(parts)
+
+
 def _copy(connection: sa.Connection, table: str, rows: Sequence[_Row]) -> None:
     driver: Any = connection.connection.driver_connection
     statement = _COPY.format(table)
     try:
         with driver.cursor() as cursor, cursor.copy(statement) as copy:
-            copy.set_types(["int4", "int8", "int8", "bytea"])
-            for row in rows:
-                copy.write_row(row)
+            copy.write(_copy_bytes(rows))
     except psycopg.Error as error:
         # COPY goes past SQLAlchemy, which would have said it in its own words.
         away = isinstance(error, psycopg.OperationalError | psycopg.InterfaceError)

@@ -1,0 +1,1 @@
+"""What the store's benchmark is fed with, and the peer that it is compared with."""
