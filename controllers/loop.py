@@ -15,6 +15,7 @@ from concurrent.futures import Future
 from dataclasses import dataclass, replace
 from typing import Final, Protocol
 
+from controllers.allocation import Solver
 from controllers.cycle import admit, decide
 from controllers.cycle.overrides import Admission
 from controllers.cycle.state import CycleInput, FinishedPlan, Memory, PlanRequest, answer
@@ -126,6 +127,8 @@ class ControlLoop:
         self._acks: list[Ack] = []
         self._unjournalled: list[Ack] = []
         self._writers: set[asyncio.Task[None]] = set()
+        # Warm from plan to plan; only the worker that solves touches it, one question at a time.
+        self._solver = Solver()
         self._solving: Future[FinishedPlan] | None = None
         self._journal_ok = True
         self._cycle = 0
@@ -292,7 +295,7 @@ class ControlLoop:
         )
 
     def _ask(self, request: PlanRequest) -> None:
-        self._solving = self._workers.submit(answer, request)
+        self._solving = self._workers.submit(answer, request, self._solver)
 
     async def _record(self, decision: Decision) -> tuple[Command, ...]:
         """Commit alarms and the intent; the commands that may now be sent.

@@ -130,19 +130,7 @@ class Question:
     @cached_property
     def whole(self) -> Problem:
         """For `solve` and `water_fill`: with the policy's prices."""
-        problem = Problem.of(
-            self.topology,
-            self.site.facility.nodes,
-            policy=self.site.facility.controllers.allocation.policy,
-            load_w=self.loads.unmanaged_w(self.site),
-            split=self.loads.split,
-            metered_w=self.loads.peaks_w(self.site),
-            thermal_w=dict(self.thermal),
-            fixed_w=dict(self.fixed),
-            heat=heat_rows(self.topology, self.site.facility.cooling.loops),
-            present_only=self.present_only,
-        )
-        return replace(problem, shares=self.shares)
+        return self.check.priced(self.site.facility.controllers.allocation.policy)
 
 
 def pose(

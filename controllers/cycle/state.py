@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from controllers.alarms import AlarmMemory
-from controllers.allocation import Plan, Problem, solve
+from controllers.allocation import Plan, Problem, Solver
 from controllers.cooling import LoopMemory
 from controllers.corrective import CorrectiveMemory
 from controllers.efficiency import EfficiencyMemory
@@ -60,9 +60,14 @@ class PlanRequest:
     question: Solvable = field(repr=False)
 
 
-def answer(request: PlanRequest) -> FinishedPlan:
-    """Solve a question; runs beside the cycle, deterministic."""
-    return FinishedPlan(request.key, solve(request.question.whole))
+def answer(request: PlanRequest, solver: Solver | None = None) -> FinishedPlan:
+    """Solve a question; runs beside the cycle, deterministic.
+
+    Args:
+        request: the question.
+        solver: that has answered the questions before, one at a time; None: a fresh one.
+    """
+    return FinishedPlan(request.key, (solver or Solver()).solve(request.question.whole))
 
 
 @dataclass(frozen=True)
