@@ -70,6 +70,7 @@ _ALL: Final = (
     Kind("runtime", "s", _G, 0.0, 1e8, "time"),
     Kind("charge", "1", _G, 0.0, 1.0, "ratio"),
     Kind("heat", "W", _G, -5e7, 5e7, "power"),
+    Kind("power_off", "1", _P, 0.0, 1.0),
     Kind("power_cap", "W", _P, 0.0, 1e5, "power"),
     Kind("power_cap_enforced", "W", _G, 0.0, 1e5, "power"),
     Kind("clock", "Hz", _G, 0.0, 1e11),

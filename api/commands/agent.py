@@ -23,6 +23,7 @@ from api.commands.logs import SturdyStream
 from api.service.secrets import SecretMissing, find
 from api.service.watchdog import notify
 from drivers.agent.agent import Agent, Settings
+from drivers.agent.hook import hook
 from drivers.agent.protocol import Topics
 from drivers.agent.settings import AgentConfig, Login, Tls, load
 from drivers.agent.state import CapStateFile
@@ -119,6 +120,7 @@ async def _serve(config: AgentConfig, bus: MqttBus) -> None:
         ),
         random.SystemRandom(),
         on_safe=_tell_ready,
+        power_off=hook(config.power_off),
     )
     task = asyncio.ensure_future(running.run())
     loop = asyncio.get_running_loop()

@@ -9,15 +9,17 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Final
 
 import structlog
 
+from drivers.agent.being import Settings as Settings
 from drivers.agent.gpu import Board, GpuReading, NvmlPort, TokenCounts, TokenSource
 from drivers.agent.lease import (
     Action,
     LowerTo,
+    PowerOff,
     Restore,
     SetCap,
     Standing,
@@ -36,6 +38,7 @@ from drivers.agent.protocol import (
     Header,
     LeaseMessage,
     Message,
+    PowerOffMessage,
     Topics,
     kind_of,
     parse_command,
@@ -57,27 +60,6 @@ LOOK_FOR_S: Final = 60.0
 _log = structlog.get_logger("wattkeeper.agent")
 
 
-@dataclass(frozen=True, slots=True)
-class Settings:
-    """What an agent must be told.
-
-    Attributes:
-        node: its name in the facility file.
-        prefix: first level of the topics.
-        boot_id: of this boot of the machine; another one than the saved means a reboot.
-        fallback_w: W per GPU until a controller names another; None writes nothing at boot.
-        floor_w: no cap goes below it, whoever asks; None leaves it to the board.
-        period_s: between statuses.
-    """
-
-    node: str
-    prefix: str
-    boot_id: str
-    fallback_w: float | None = None
-    floor_w: float | None = None
-    period_s: float = 1.0
-
-
 class Agent:
     """One node's agent; `run` it until it is cancelled."""
 
@@ -91,6 +73,7 @@ class Agent:
         rng: random.Random,
         tokens: TokenSource | None = None,
         on_safe: Callable[[], None] = lambda: None,
+        power_off: Callable[[], None] | None = None,
     ) -> None:
         """Wire an agent; nothing is read or written before `run`.
 
@@ -103,11 +86,13 @@ class Agent:
             rng: nonces, phases and the delay before a move to the fallback.
             tokens: the inference engine's counters, if there is one.
             on_safe: called once limits are where they must be before workloads start.
+            power_off: starts the site's hook; None: the site has none, the command is refused.
         """
         self._nvml, self._bus, self._clock = nvml, bus, clock
         self._state, self._settings, self._rng = state, settings, rng
         self._tokens = tokens
         self._on_safe = on_safe
+        self._power_off = power_off
         self._topics = Topics.of(settings.prefix, settings.node)
         self._writer = LimitWriter(nvml, settings.floor_w)
         self._standing = Standing(fallback_w=settings.fallback_w)
@@ -241,6 +226,8 @@ class Agent:
                 await self._answer(error.kind, error.header, error.refusal, str(error))
             return
         verdict = hear(self._standing, message, self._now(), self._nonces.get(message.header.nonce))
+        if verdict.refusal is None and isinstance(message, PowerOffMessage) and not self._power_off:
+            verdict = Verdict(self._standing, refusal="not_allowed")
         if verdict.refusal is not None:
             await self._refuse(message, verdict)
             return
@@ -281,6 +268,11 @@ class Agent:
         if isinstance(action, LowerTo):
             self._to_lower_w = action.watts
             return await self._lower()
+        if isinstance(action, PowerOff):
+            _log.warning("power off", node=self._settings.node)
+            if self._power_off is not None:
+                self._power_off()
+            return ()
         self._to_lower_w = None
         if isinstance(action, SetCap):
             await self._keep_prior(assume=True)

@@ -16,6 +16,7 @@ from drivers.agent.protocol import (
     Header,
     LeaseMessage,
     Message,
+    PowerOffMessage,
     Refusal,
     ReleaseMessage,
 )
@@ -86,7 +87,12 @@ class Restore:
     """Put back the limits that were there before the first write."""
 
 
-Action = SetCap | LowerTo | Restore
+@dataclass(frozen=True, slots=True)
+class PowerOff:
+    """Run the site's power-off hook; limits stay as they are."""
+
+
+Action = SetCap | LowerTo | Restore | PowerOff
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,6 +182,8 @@ def hear(standing: Standing, message: Message, now_s: float, made_s: float | Non
         return Verdict(
             replace(heard, commanded_w=message.cap_w, released=False), SetCap(message.cap_w)
         )
+    if isinstance(message, PowerOffMessage):
+        return Verdict(heard, PowerOff())
     return _release(heard, message, now_s)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence, Set
 
-from drivers.agent.lease import Action, Restore
+from drivers.agent.lease import Action, PowerOff, Restore
 from drivers.agent.report import GpuAck
 
 
@@ -16,6 +16,8 @@ def outcome_of(acks: Sequence[GpuAck], action: Action | None, assumed: Set[str])
         action: what was asked of them.
         assumed: GPUs whose prior limit is the board's default for want of a reading.
     """
+    if isinstance(action, PowerOff):
+        return "applied", "the power-off hook runs"
     restore = isinstance(action, Restore)
     if not acks and restore:
         return "applied", "nothing of ours was in force"

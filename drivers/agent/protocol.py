@@ -32,6 +32,7 @@ Refusal = Literal[
     "unknown_nonce",  # quotes nothing that this run of the agent has said since the last release
     "too_old",  # the nonce quoted is older than the deadline
     "stale_sequence",  # not newer than the last command of this epoch
+    "not_allowed",  # this node has no hook for what was asked
     "no_lease",  # the sender holds no lease now
     "gpu_fault",  # accepted, but no GPU took it
 ]
@@ -120,7 +121,15 @@ class ReleaseMessage:
     deadline_s: float
 
 
-Message = LeaseMessage | CapMessage | ReleaseMessage
+@dataclass(frozen=True, slots=True)
+class PowerOffMessage:
+    """Run the site's power-off hook on the node; the last thing before a breaker opens."""
+
+    header: Header
+    deadline_s: float
+
+
+Message = LeaseMessage | CapMessage | ReleaseMessage | PowerOffMessage
 
 
 def is_owner(text: str) -> bool:
@@ -282,13 +291,17 @@ def _body(kind: str, header: Header, keys: _Keys) -> Message:
         )
     if kind == "release":
         return ReleaseMessage(header, keys.number("deadline_s", 0.1, MAX_DEADLINE_S))
-    raise ValueError("type: not lease, cap or release")
+    if kind == "power_off":
+        return PowerOffMessage(header, keys.number("deadline_s", 0.1, MAX_DEADLINE_S))
+    raise ValueError("type: not lease, cap, release or power_off")
 
 
 def kind_of(message: Message) -> str:
     """The message's `type` on the wire."""
     if isinstance(message, LeaseMessage):
         return "lease"
+    if isinstance(message, PowerOffMessage):
+        return "power_off"
     return "cap" if isinstance(message, CapMessage) else "release"
 
 

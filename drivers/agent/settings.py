@@ -8,6 +8,7 @@
     state_dir: /var/lib/wattkeeper-agent
     fallback: 350 W                           # at boot, and when nobody leads for long
     floor: 200 W                              # no cap goes below it
+    power_off: [/usr/local/sbin/node-off]     # hook, run before a breaker opens; default none
     boot_id_file: /proc/sys/kernel/random/boot_id   # another word in it: the machine was rebooted
 
 Only `agent`, `node` and `broker` must stand there. Without `fallback` nothing is written before
@@ -55,6 +56,7 @@ class AgentConfig(Strict):
     state_dir: str = "/var/lib/wattkeeper-agent"
     fallback: PowerW | None = None
     floor: PowerW | None = None
+    power_off: tuple[str, ...] = ()
     boot_id_file: str = "/proc/sys/kernel/random/boot_id"
 
     @field_validator("broker")
@@ -62,6 +64,13 @@ class AgentConfig(Strict):
     def _address(cls, url: str) -> str:
         split_url(url)
         return url
+
+    @field_validator("power_off")
+    @classmethod
+    def _hook(cls, words: tuple[str, ...]) -> tuple[str, ...]:
+        if words and not words[0].startswith("/"):
+            raise ValueError("the hook is named by its whole path")
+        return words
 
     @model_validator(mode="after")
     def _order(self) -> AgentConfig:

@@ -8,7 +8,6 @@ read back, or failing that the next status does.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
 from typing import Final
 
 import structlog
@@ -20,6 +19,7 @@ from drivers.agent.protocol import (
     Header,
     LeaseMessage,
     Message,
+    PowerOffMessage,
     ReleaseMessage,
     Topics,
     command_bytes,
@@ -95,6 +95,7 @@ class NodeDevice:
         self._gpus = node.gpus
         self._topics = Topics.of(prefix, node_id)
         self._cap_point = PointId(node_id, "total", "power_cap")
+        self._off_point = PointId(node_id, "total", "power_off")
         self.fallback_w = node.fallback
         self.managed = True
         self.left_behind: tuple[str, ...] = ()
@@ -207,9 +208,9 @@ class NodeDevice:
         return True
 
     async def write(self, command: Command) -> Ack:
-        """Set the cap of every GPU of the node; one attempt, read back."""
+        """Set the cap of every GPU of the node, or power it off; one attempt, read back."""
         async with self._turn:
-            if command.point != self._cap_point:
+            if command.point not in (self._cap_point, self._off_point):
                 return self._ack(command, Outcome.REJECTED, None, "not a writable point")
             if not self.managed:
                 return self._ack(command, Outcome.REJECTED, None, "given back to local control")
@@ -276,7 +277,9 @@ class NodeDevice:
         # The agent counts from when it made the nonce: void when our own deadline is over, however
         # long the command hung on the way. A read-back after that shows what became of it.
         void_s = max(min(left_s + now_s - self._received_s, DEADLINE_S), LEAST_DEADLINE_S)
-        message = CapMessage(header, command.value, void_s)
+        message: CapMessage | PowerOffMessage = CapMessage(header, command.value, void_s)
+        if command.point == self._off_point:
+            message = PowerOffMessage(header, void_s)
         answer = await self._exchange(message, header, left_s + WRITE_S)
         if answer is not None:
             return self._judge(command, answer)
@@ -307,6 +310,8 @@ class NodeDevice:
             and (status.owner, status.epoch) == (self._owner, command.epoch)
             and status.applied == command.sequence
         )
+        if heard and command.point == self._off_point:
+            return self._ack(command, Outcome.APPLIED, None, "no ack, read back from the status")
         if heard and actual_w is not None:
             same = all(abs(watts - command.value) <= 1.0 for watts in known)
             outcome = Outcome.APPLIED if same else Outcome.CLAMPED
@@ -328,7 +333,10 @@ class NodeDevice:
             return None
 
     async def _exchange(
-        self, message: CapMessage | ReleaseMessage, header: Header, within_s: float
+        self,
+        message: CapMessage | ReleaseMessage | PowerOffMessage,
+        header: Header,
+        within_s: float,
     ) -> AgentAck | None:
         key = (kind_of(message), header.epoch, header.sequence)
         future: asyncio.Future[AgentAck] = asyncio.get_running_loop().create_future()
@@ -396,27 +404,3 @@ class NodeDevice:
             future.set_result(answer)
         elif answer.kind == "lease":
             self.refusal = f"{answer.code}: {answer.detail}"
-
-
-async def keep_leases(
-    nodes: Sequence[NodeDevice],
-    held: Callable[[], tuple[str, int] | None],
-    *,
-    every_s: float = 0.5,
-) -> None:
-    """Renew the leases of nodes for as long as the hall's own lease is held; runs until cancelled.
-
-    Args:
-        nodes: whose leases to keep; those given back are left alone.
-        held: (owner, epoch) of the hall's lease now, None when it is not held.
-        every_s: how often to look for leases that are due.
-    """
-    while True:
-        lease = held()
-        if lease is not None:
-            for node in nodes:
-                if node.lease_due():
-                    await node.renew(*lease)
-        # Short leases are looked at more often than they are due.
-        shortest_s = min((node.renew_s for node in nodes[:1]), default=RENEW_S)
-        await asyncio.sleep(min(every_s, shortest_s / 2.0))

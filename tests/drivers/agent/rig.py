@@ -123,6 +123,7 @@ class Rig:
     agent_bus: MemoryBus | None = None
     task: asyncio.Task[None] | None = None
     runs: int = 0
+    power_off: Callable[[], None] | None = None
 
     @classmethod
     async def start(
@@ -161,6 +162,7 @@ class Rig:
             self.state,
             Settings("n01", "wk", boot_id, fallback_w, floor_w),
             random.Random(self.runs),
+            power_off=self.power_off,
         )
         self.task = asyncio.create_task(self.agent.run())
         await asyncio.sleep(1.5)

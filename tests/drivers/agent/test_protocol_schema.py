@@ -22,6 +22,7 @@ from drivers.agent.protocol import (
     Header,
     LeaseMessage,
     Message,
+    PowerOffMessage,
     ReleaseMessage,
     command_bytes,
     kind_of,
@@ -135,6 +136,7 @@ MESSAGES: list[Message] = [
     LeaseMessage(HEADER, 15.0, 600.0, 30.0, None),
     CapMessage(HEADER, 520.0, 2.0),
     ReleaseMessage(HEADER, 2.0),
+    PowerOffMessage(HEADER, 2.0),
 ]
 
 
