@@ -179,6 +179,33 @@ def allocate(
 
 
 @app.command()
+def capacity(
+    file: str,
+    rack: Annotated[str | None, typer.Option(help="Can it take one more server?")] = None,
+    row: Annotated[str | None, typer.Option(help="Can it take one more rack?")] = None,
+    add: Annotated[
+        str | None, typer.Option(metavar="POWER", help="Of what is added, e.g. 10kW.")
+    ] = None,
+    like: Annotated[str | None, typer.Option(help="Rack whose feeds a new one gets.")] = None,
+    phase: Annotated[
+        Literal["L1", "L2", "L3"] | None, typer.Option(help="Of a single-phase server.")
+    ] = None,
+    units: Annotated[int | None, typer.Option(min=1)] = None,
+    weight: Annotated[str | None, typer.Option(metavar="MASS", help="E.g. 90kg.")] = None,
+    ports: Annotated[int | None, typer.Option(min=0, help="Liquid ports that it needs.")] = None,
+    lot: Annotated[int, typer.Option(min=1, help="Racks that come together.")] = 1,
+    margin: Annotated[str, typer.Option(help="Part of every limit to keep free.")] = "5%",
+    loads: Loads = None,
+    json: Json = False,
+) -> None:
+    """Say what a hall can still take, what binds, and what is fed or sized wrongly."""
+    from api.commands.capacity import Asked, run
+
+    asked = Asked(rack, row, add, like, phase, units, weight, ports, lot, margin)
+    raise typer.Exit(run(file, loads, asked, json=json))
+
+
+@app.command()
 def release(
     scope: str,
     url: Annotated[str, typer.Option(help="Of the running service.")] = "http://127.0.0.1:8080",
