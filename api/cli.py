@@ -326,11 +326,16 @@ def db_upgrade(url: Url) -> None:
 
 
 @db.command("check")
-def db_check(url: Url) -> None:
-    """Whether schema and program agree."""
+def db_check(
+    url: Url,
+    state: Annotated[
+        str | None, typer.Option(help="Folder of the service's state, to check its spill too.")
+    ] = None,
+) -> None:
+    """Whether schema and program agree, every sample can be read, and the audit is unaltered."""
     from api.commands.db import check as run
 
-    raise typer.Exit(run(url))
+    raise typer.Exit(run(url, state))
 
 
 @db.command("backup")

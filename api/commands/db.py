@@ -16,9 +16,9 @@ def upgrade(url: str) -> int:
     return _say(lambda: [f"schema {migrate.upgrade(url)}"])
 
 
-def check(url: str) -> int:
+def check(url: str, state: str | None = None) -> int:
     """Say whether the database is whole, has our schema, and nobody rewrote its audit."""
-    return _differences(url)
+    return _differences(url, Path(state) / "spill.jsonl" if state is not None else None)
 
 
 def backup(url: str, file: str) -> int:
@@ -65,9 +65,9 @@ def _say(work: Callable[[], list[str]]) -> int:
     return 0
 
 
-def _differences(url: str) -> int:
+def _differences(url: str, spill: Path | None) -> int:
     try:
-        found = integrity.check(url)
+        found = integrity.check(url, spill)
         head = "" if found else integrity.audit_head(url)
     except (StoreError, OSError) as error:
         typer.echo(str(error), err=True)
