@@ -13,6 +13,7 @@ from api.commands.loads_file import read_loads
 from api.commands.refusing import refuse
 from api.commands.tables import table
 from controllers.capacity import Fit, Wish, rack_fits, report, report_text, server_fits
+from controllers.capacity.floors import floors_w
 from controllers.capacity.live import row_named
 from controllers.capacity.report import MARGIN
 from facility.checking import examine
@@ -47,7 +48,7 @@ class Asked:
 
 
 def run(path: str, loads_path: str | None, asked: Asked, *, json: bool) -> int:
-    """Answer; 0 when it fits or is N+1, 1 when not or the file is wrong."""
+    """Answer; 0 when it fits, or is N+1 with caps at their floors; 1 when not, or a wrong file."""
     loaded, problems = examine(path)
     if loaded is None:
         return refuse(problems, json=json)
@@ -81,8 +82,7 @@ def run(path: str, loads_path: str | None, asked: Asked, *, json: bool) -> int:
             margin=margin,
         )
         typer.echo(jsonlib.dumps(found) if json else report_text(found))
-        sound = found["ok"] and all(row["n_plus_1"] for row in found["levels"])
-        return 0 if sound else NO
+        return 0 if all(row["n_plus_1_at_floors"] for row in found["levels"]) else NO
     wish = Wish(add_w or 10_000.0, asked.phase, asked.units, weight, asked.ports)
     fit = _fit(facility, topology, asked, wish, load_w, stated.split)
     if fit is None:
@@ -101,12 +101,13 @@ def _fit(
 ) -> Fit | None:
     """The answer, or None after saying which name is wrong."""
     loops, racks = facility.cooling.loops, facility.power.racks
+    floors = floors_w(topology, facility.nodes, load_w)
     if asked.rack is not None:
         rack = named(asked.rack, racks)
         if rack is None:
             _unknown("--rack", asked.rack, list(racks))
             return None
-        return server_fits(topology, loops, rack, wish, load_w, split=split)
+        return server_fits(topology, loops, rack, wish, load_w, split=split, floors_w=floors)
     row = asked.row or ""
     known = row_named(facility.power, row)
     if known is None:
@@ -116,7 +117,9 @@ def _fit(
     if like is None:
         _unknown("--like", str(asked.like), list(racks))
         return None
-    return rack_fits(topology, loops, row, like, known[1], wish, load_w, split=split)
+    return rack_fits(
+        topology, loops, row, like, known[1], wish, load_w, split=split, floors_w=floors
+    )
 
 
 def _unknown(option: str, name: str, known: list[str]) -> None:

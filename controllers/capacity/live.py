@@ -4,27 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
 from controllers.capacity.conversion import conversion
 from controllers.capacity.fit import Fit, Wish, rack_fits, server_fits
+from controllers.capacity.floors import floors_w
 from controllers.capacity.report import LOT, MARGIN, report
 from controllers.capacity.sizing import rows_of
-from controllers.loads import caps_term_w
 from controllers.maintenance.now import Now
 from facility import config
-from facility.points import FloatArray
-from facility.site import SiteModel
 from facility.snapshot import Snapshot
-
-
-def floors_w(site: SiteModel, load_w: FloatArray) -> FloatArray | None:
-    """float64[L]: loads with every managed node at its floor; None where none is managed."""
-    if not site.nodes:
-        return None
-    managed = np.zeros(len(load_w), dtype=np.bool_)
-    managed[site.node_rack] = True
-    return np.asarray(np.where(managed, caps_term_w(site, site.floor_w), load_w))
 
 
 def live_report(
@@ -57,7 +44,7 @@ def live_server(now: Now, rack: str, wish: Wish) -> Fit:
         wish,
         now.loads.load_w,
         split=now.loads.split,
-        floors_w=floors_w(now.site, now.loads.load_w),
+        floors_w=floors_w(now.topology, now.site.facility.nodes, now.loads.load_w),
     )
 
 
@@ -72,7 +59,7 @@ def live_rack(now: Now, row: str, model: str, positions: int | None, wish: Wish)
         wish,
         now.loads.load_w,
         split=now.loads.split,
-        floors_w=floors_w(now.site, now.loads.load_w),
+        floors_w=floors_w(now.topology, now.site.facility.nodes, now.loads.load_w),
     )
 
 

@@ -8,6 +8,7 @@ from typing import Any, Final
 import numpy as np
 
 from controllers.capacity.feeding import wrongly_fed
+from controllers.capacity.floors import floors_w
 from controllers.capacity.sizing import levels, lots, rows_of, supply_audit
 from controllers.headroom import study
 from controllers.wording import kilowatts
@@ -47,6 +48,11 @@ def report(
     each_w = rack_w if rack_w is not None else float(np.max(load_w[:racks], initial=0.0))
     answer = study(topology, load_w, split)
     binding = answer.binding
+    floors = floors_w(topology, facility.nodes, load_w)
+    found = levels(topology, load_w, split)
+    at_floors = found if floors is None else levels(topology, floors, split)
+    for row, low in zip(found, at_floors, strict=True):
+        row["n_plus_1_at_floors"] = low["n_plus_1"]
     return {
         "ok": answer.ok,
         "load_w": float(load_w.sum()),
@@ -54,7 +60,7 @@ def report(
         if binding is None
         else {"element": binding[0], "case": binding[1], "headroom_w": binding[2]},
         "feeding": [one.to_json() for one in wrongly_fed(topology)],
-        "levels": levels(topology, load_w, split),
+        "levels": found,
         "sizing": supply_audit(topology, facility.nodes),
         "lots": lots(
             topology,
@@ -96,8 +102,9 @@ def _lead(document: Mapping[str, Any]) -> str:
     total = f"{kilowatts(document['load_w'])} in all."
     if binding is None:
         return f"{total} Nothing has a rating."
-    left = kilowatts(binding["headroom_w"])
-    return f"{total} Tightest: {binding['element']}, {binding['case']}, {left} left."
+    room_w = binding["headroom_w"]
+    left = f"{kilowatts(room_w)} left" if room_w >= 0.0 else f"{kilowatts(-room_w)} too little"
+    return f"{total} Tightest: {binding['element']}, {binding['case']}, {left}."
 
 
 def _level(row: Mapping[str, Any]) -> str:
@@ -109,4 +116,7 @@ def _level(row: Mapping[str, Any]) -> str:
         why.append(f"{len(row['dark'])} racks with a spare feed go dark")
     if over is not None:
         why.append(f"{over['element']} lacks {kilowatts(over['lacks_w'])} after {over['case']}")
-    return f"Level {row['kind']} ({row['elements']}): not N+1: {'; '.join(why)}."
+    text = f"Level {row['kind']} ({row['elements']}): not N+1: {'; '.join(why)}."
+    if row["n_plus_1_at_floors"]:
+        text += " With caps at their floors any one may fail."
+    return text
