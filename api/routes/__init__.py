@@ -14,6 +14,7 @@ from api.routes import (
     drills,
     events,
     facility,
+    history,
     journal,
     maintenance,
     points,
@@ -24,6 +25,7 @@ from api.routes import (
 ROUTERS: Final[tuple[APIRouter, ...]] = (
     facility.router,
     points.router,
+    history.router,
     power.router,
     journal.router,
     control.router,

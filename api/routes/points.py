@@ -1,33 +1,26 @@
-"""Points, their newest values and their past."""
+"""Points and their newest values."""
 
 from __future__ import annotations
 
-import csv
-import io
 from collections.abc import Iterator
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Any, Final
 
-from fastapi import APIRouter, Depends, Query, Request
-from pydantic import AwareDatetime
-from starlette.responses import StreamingResponse
+from fastapi import APIRouter, Depends, Query
 
 from api.hall import Hall, Unknown
-from api.picture import iso, number
-from api.problems import Problem
-from api.routes.deps import HallDep, ask, needs, problems
-from api.routes.schemas import HistoryOut, PointOut, PointsPage, ReadingOut
+from api.picture import iso
+from api.routes.deps import HallDep, needs, problems
+from api.routes.schemas import PointOut, PointsPage, ReadingOut
 from api.security import Role
 from facility.kinds import KINDS
-from facility.points import PointId, PointSpec, grade_of
+from facility.points import PointId, PointSpec
 from facility.snapshot import Reading
-from facility.store.records import Series
 
 router = APIRouter(
     tags=["points"], dependencies=[Depends(needs(Role.VIEWER))], responses=problems()
 )
 
 PAGE_MAX: Final = 1000
-HOUR_MS: Final = 3_600_000
 
 Device = Annotated[str | None, Query(description="device or node", max_length=100)]
 Part = Annotated[str | None, Query(description="total, inlet, phase.1, gpu.0 …", max_length=100)]
@@ -158,71 +151,3 @@ async def readings(
 )
 async def one_reading(ref: str, hall: HallDep) -> Any:
     return _reading(hall, known(hall, ref))
-
-
-def _samples(series: Series) -> Iterator[dict[str, Any]]:
-    good = series.good_fraction
-    for i in range(len(series)):
-        yield {
-            "at": iso(int(series.times_ms[i])),
-            "mean": number(float(series.mean[i])),
-            "min": number(float(series.minimum[i])),
-            "max": number(float(series.maximum[i])),
-            "good_fraction": number(float(good[i])),
-        }
-
-
-def _csv(series: Series, unit: str) -> Iterator[str]:
-    line = io.StringIO()
-    writer = csv.writer(line, lineterminator="\r\n")
-    names = ("at", f"mean ({unit})", f"min ({unit})", f"max ({unit})", "good_fraction", "quality")
-    writer.writerow(names)
-    for i, sample in enumerate(_samples(series)):
-        packed = series.quality[i] if series.quality is not None else None
-        quality = "" if packed is None else grade_of(int(packed)).name.lower()
-        cells = ["" if value is None else value for value in sample.values()]
-        writer.writerow([*cells, quality])
-        if i % 500 == 0:
-            yield line.getvalue()
-            line.seek(0)
-            line.truncate()
-    yield line.getvalue()
-
-
-@router.get(
-    "/points/{ref}/history",
-    response_model=HistoryOut,
-    summary="The past of one point",
-    responses=problems("not-found", "too-much", "unavailable"),
-)
-async def history(
-    request: Request,
-    hall: HallDep,
-    ref: str,
-    from_: Annotated[
-        AwareDatetime | None, Query(alias="from", description="default: an hour before `to`")
-    ] = None,
-    to: Annotated[AwareDatetime | None, Query(description="default: now")] = None,
-    step: Annotated[
-        float | None, Query(gt=0, le=366 * 86400, description="seconds; without it: raw samples")
-    ] = None,
-    form: Annotated[Literal["json", "csv"] | None, Query(alias="format")] = None,
-) -> Any:
-    """From `from` (included) to `to` (not included), ISO 8601 with a zone, in the point's unit.
-
-    JSON, or CSV by `format=csv` or `Accept: text/csv`. With a step: mean, min and max of the good
-    samples in each bucket; a bucket without any is null (empty in CSV), never 0.
-    """
-    point = known(hall, ref)
-    to_ms = hall.clock.utc_ms() if to is None else round(to.timestamp() * 1e3)
-    from_ms = to_ms - HOUR_MS if from_ is None else round(from_.timestamp() * 1e3)
-    if from_ms >= to_ms:
-        where = [{"where": "query.from", "problem": "is not before `to`"}]
-        raise Problem("invalid", "query.from: is not before `to`", errors=where)
-    series = await ask(hall.store.history(point, from_ms, to_ms, step))
-    unit = KINDS[point.kind].unit
-    if form == "csv" or (form is None and "text/csv" in request.headers.get("accept", "")):
-        name = f"{point}.csv".replace(":", "_").replace('"', "")
-        headers = {"Content-Disposition": f'attachment; filename="{name}"'}
-        return StreamingResponse(_csv(series, unit), media_type="text/csv", headers=headers)
-    return {"point": str(point), "unit": unit, "step_s": step, "samples": list(_samples(series))}

@@ -437,6 +437,16 @@ def test_text_has_the_contrast_of_wcag_aa_in_both_themes() -> None:
             assert _contrast(colours[front], colours[back]) >= 3.0, (front, back)
 
 
+async def test_a_years_chart_is_made_from_roll_ups_and_says_so(
+    browser: Browser, hall: MemoryHall
+) -> None:
+    page = await browser.open("/history?point=pdu-r01-a:total:active_power&hours=8760")
+    assert "of 131400 s each, summed up by quarters of an hour" in page
+    assert "&amp;step=131400" in page or "&step=131400" in page
+    day = await browser.open("/history?point=pdu-r01-a:total:active_power&hours=24")
+    assert "of 360 s each;" in day
+
+
 async def test_the_past_of_a_point_is_drawn_with_its_gaps(
     client: httpx2.AsyncClient,
     browser: Browser,

@@ -29,6 +29,7 @@ ROLES: dict[tuple[str, str], Role | None] = {
     ("GET", f"{V1}/points"): Role.VIEWER,
     ("GET", f"{V1}/points/{{ref}}"): Role.VIEWER,
     ("GET", f"{V1}/points/{{ref}}/history"): Role.VIEWER,
+    ("GET", f"{V1}/history"): Role.VIEWER,
     ("GET", f"{V1}/readings"): Role.VIEWER,
     ("GET", f"{V1}/readings/{{ref}}"): Role.VIEWER,
     ("GET", f"{V1}/headroom"): Role.VIEWER,
@@ -48,6 +49,7 @@ ROLES: dict[tuple[str, str], Role | None] = {
     ("GET", f"{V1}/maintenance"): Role.VIEWER,
     ("POST", f"{V1}/maintenance"): Role.OPERATOR,
     ("DELETE", f"{V1}/maintenance/{{id}}"): Role.OPERATOR,
+    ("GET", f"{V1}/corrective"): Role.VIEWER,
     ("GET", f"{V1}/drills"): Role.VIEWER,
     ("POST", f"{V1}/drills"): Role.VIEWER,
     ("DELETE", f"{V1}/drills/{{id}}"): Role.OPERATOR,
@@ -114,6 +116,8 @@ FILLED = {
     "{key}": "leak:r01",
     "{sink}": "pager",
 }
+#: What a path cannot do without.
+QUERIES = {f"{V1}/history": f"?points={POINT}"}
 GUARDED = [(m, p, r) for (m, p), r in ROLES.items() if r is not None]
 API = [(m, p, r) for m, p, r in GUARDED if p.startswith("/api/")]
 PAGES = [(m, p, r) for m, p, r in GUARDED if not p.startswith("/api/") and p != "/metrics"]
@@ -163,7 +167,7 @@ def served(routes: Any, prefix: str = "") -> Iterator[tuple[str, str]]:
 def filled(path: str) -> str:
     for name, value in FILLED.items():
         path = path.replace(name, value)
-    return path
+    return path + QUERIES.get(path, "")
 
 
 async def call(

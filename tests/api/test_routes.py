@@ -381,7 +381,7 @@ def _break_database(hall: MemoryHall, monkeypatch: pytest.MonkeyPatch) -> None:
     def gone(*_: Any, **__: Any) -> Any:
         raise StoreUnavailable("gone")
 
-    for name in ("audit", "alarms", "decisions", "audit_log", "history", "api_keys"):
+    for name in ("audit", "alarms", "decisions", "audit_log", "past", "api_keys"):
         monkeypatch.setattr(hall.store, name, gone)
 
 
