@@ -6,55 +6,18 @@ index of -1 means that the site has no such point.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Final
 
 import numpy as np
 
 from facility.commands import Mode
-from facility.config import Facility, Loop, Node
+from facility.config import Facility, Node
+from facility.loop_model import LoopGpus, loop_model
+from facility.loop_model import LoopModel as LoopModel
 from facility.points import FloatArray, IntArray, PointId, PointTable
 from facility.topology import Source, Topology
-
-_PUMP: Final = re.compile(r"^pump\.(\d+)$")
-
-
-@dataclass(frozen=True)
-class LoopModel:
-    """One liquid loop.
-
-    Attributes:
-        cdus: device names; C of them, in file order. Arrays [C] follow it.
-        pump_state, pump_rotation: int64[C, P], padded with -1.
-        dew_temperature, dew_humidity: int64[S], the air that could condense on the loop.
-        racks: int64[K], indexes into `SiteModel.racks`; `shares`: float64[K], part of each
-            rack's heat that reaches the liquid.
-        nodes: int64[M], indexes into `SiteModel.nodes`.
-        setpoint_points: the writable points, None for a CDU that cannot be written.
-    """
-
-    name: str
-    config: Loop
-    cdus: tuple[str, ...]
-    supply: IntArray
-    returned: IntArray
-    flow: IntArray
-    pressure: IntArray
-    setpoint: IntArray
-    setpoint_points: tuple[PointId | None, ...]
-    primary_supply: IntArray
-    leak: IntArray
-    level: IntArray
-    pump_state: IntArray
-    pump_rotation: IntArray
-    dew_temperature: IntArray
-    dew_humidity: IntArray
-    racks: IntArray
-    shares: FloatArray
-    nodes: IntArray
 
 
 @dataclass(frozen=True)
@@ -135,7 +98,7 @@ class SiteModel:
         feed_device = _feed_devices(facility, feeds)
         element_device = _element_devices(facility, topology.elements, table)
         loops = tuple(
-            _loop_model(facility, table, name, loop, rack_at, nodes, configs)
+            loop_model(facility, table, name, loop, rack_at, nodes, configs)
             for name, loop in facility.cooling.loops.items()
         )
         node_loop = np.full(len(nodes), -1, dtype=np.int64)
@@ -237,6 +200,22 @@ class SiteModel:
         models = [self.facility.nodes[name].gpu for name in self.nodes]
         codes = {model: i for i, model in enumerate(dict.fromkeys(models))}
         return np.array([codes[model] for model in models], dtype=np.int64)
+
+    @cached_property
+    def loop_gpus(self) -> Mapping[str, LoopGpus]:
+        """Loop -> the GPUs that it cools."""
+        found = {}
+        for loop in self.loops:
+            there = self.gpu_mask[loop.nodes].ravel() > 0.0
+            types = np.repeat(self.gpu_type[loop.nodes], self.gpu_power.shape[1])
+            found[loop.name] = LoopGpus(
+                there=there,
+                power=self.gpu_power[loop.nodes].ravel(),
+                margin=self.gpu_margin[loop.nodes].ravel(),
+                temperature=self.gpu_temperature[loop.nodes],
+                alike=tuple(there & (types == kind) for kind in np.unique(types).tolist()),
+            )
+        return found
 
     @cached_property
     def loop_leaks(self) -> Mapping[str, tuple[IntArray, IntArray]]:
@@ -350,63 +329,3 @@ def _device_points(table: PointTable) -> dict[str, IntArray]:
         start = table.offsets[layout.key]
         found.setdefault(layout.device, []).extend(range(start, start + len(layout)))
     return {device: np.array(indexes, dtype=np.int64) for device, indexes in found.items()}
-
-
-def _loop_model(
-    facility: Facility,
-    table: PointTable,
-    name: str,
-    loop: Loop,
-    rack_at: Mapping[str, int],
-    nodes: tuple[str, ...],
-    configs: list[Node],
-) -> LoopModel:
-    cdus = tuple(loop.cdus)
-
-    def at(part: str, kind: str) -> IntArray:
-        return table.indexes([PointId(cdu, part, kind) for cdu in cdus])
-
-    pumps = sorted({p.part for p in table.index if p.device in cdus and _PUMP.match(p.part)})
-    writable = [PointId(cdu, "loop.secondary", "supply_setpoint") for cdu in cdus]
-    setpoint = table.indexes(writable)
-    sensors = list(loop.sensors) or [
-        device for device, config in facility.devices.items() if config.measures.rack in loop.racks
-    ]
-    dew = [(s, part) for s in (*sensors, *cdus) for part in ("inlet", "room", "total")]
-    pairs = [
-        (
-            table.index.get(PointId(s, p, "temperature"), -1),
-            table.index.get(PointId(s, p, "humidity"), -1),
-        )
-        for s, p in dew
-    ]
-    pairs = [pair for pair in pairs if min(pair) >= 0]
-    members = [i for i, c in enumerate(configs) if c.rack in loop.racks]
-    return LoopModel(
-        name=name,
-        config=loop,
-        cdus=cdus,
-        supply=at("loop.secondary", "supply_temperature"),
-        returned=at("loop.secondary", "return_temperature"),
-        flow=at("loop.secondary", "flow"),
-        pressure=at("loop.secondary", "pressure_difference"),
-        setpoint=setpoint,
-        setpoint_points=tuple(
-            p if i >= 0 and table.specs[int(i)].writable else None
-            for p, i in zip(writable, setpoint, strict=True)
-        ),
-        primary_supply=at("loop.primary", "supply_temperature"),
-        leak=at("total", "leak"),
-        level=at("total", "level"),
-        pump_state=np.stack([at(p, "state") for p in pumps], axis=1)
-        if pumps
-        else np.zeros((len(cdus), 0), dtype=np.int64),
-        pump_rotation=np.stack([at(p, "rotation") for p in pumps], axis=1)
-        if pumps
-        else np.zeros((len(cdus), 0), dtype=np.int64),
-        dew_temperature=np.array([a for a, _ in pairs], dtype=np.int64),
-        dew_humidity=np.array([b for _, b in pairs], dtype=np.int64),
-        racks=np.array([rack_at[r] for r in loop.racks if r in rack_at], dtype=np.int64),
-        shares=np.array([s for r, s in loop.racks.items() if r in rack_at], dtype=np.float64),
-        nodes=np.array(members, dtype=np.int64),
-    )

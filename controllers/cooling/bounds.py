@@ -173,24 +173,24 @@ def floor_c(
 
 
 def _worst_of_type(
-    values: FloatArray, types: npt.NDArray[np.int64], mask: FloatArray, held: FloatArray
+    values: FloatArray, alike: Sequence[npt.NDArray[np.bool_]], held: FloatArray
 ) -> FloatArray:
     """Fill NaN of existing GPUs with the least value of the same GPU type.
 
     A type of which nothing is known any more keeps the least of what it last had.
     """
+    gone = np.isnan(values)
+    if not gone.any():
+        return values
     out = values.copy()
-    for kind in np.unique(types):
-        mine = (types == kind) & (mask > 0)
-        known = out[mine] if not np.isnan(out[mine]).all() else held[mine]
+    for mine in alike:
+        lacks = mine & gone
+        if not lacks.any():
+            continue
+        known = out[mine] if not gone[mine].all() else held[mine]
         if not np.isnan(known).all():
-            out[mine & np.isnan(out)] = np.nanmin(known)
+            out[lacks] = np.nanmin(known)
     return out
-
-
-def gpu_types(site: SiteModel, loop: LoopModel) -> npt.NDArray[np.int64]:
-    """int64[G']: a number per GPU model."""
-    return np.repeat(site.gpu_type[loop.nodes], site.gpu_power.shape[1])
 
 
 def observe(
@@ -235,9 +235,9 @@ def observe(
     spent = lo <= LOSS_SEEN * config.flow_one_pump_lost * lately
     r_now, r_left = resistance(config, hi), resistance(config, left)
 
-    mask = site.gpu_mask[loop.nodes].ravel()
-    power = snapshot.good(site.gpu_power[loop.nodes].ravel())
-    margin = snapshot.good(site.gpu_margin[loop.nodes].ravel())
+    gpus = site.loop_gpus[loop.name]
+    there = gpus.there
+    power, margin = snapshot.good(gpus.power), snapshot.good(gpus.margin)
     cap = np.repeat(caps_w[loop.nodes], site.gpu_power.shape[1] if site.nodes else 0)
     dt = 0.0 if memory.seen_s is None else snapshot.now_s - memory.seen_s
     slow = low_pass(memory.slow_w, power, dt, THERMAL_S)
@@ -259,16 +259,15 @@ def observe(
         config, config.design_flow if flow is None else flow
     )
     peaks = memory.peaks.take(explained, now, PEAK_WIDTH_S, least=False)
-    types = gpu_types(site, loop)
     recent = ceilings.least()
     held = np.where(np.isnan(recent), memory.held_u, recent)
-    least_u = _worst_of_type(recent, types, mask, held)
+    least_u = _worst_of_type(recent, gpus.alike, held)
     heat_kw = float((rack_w[loop.racks] * loop.shares).sum()) / 1e3
     # A meter that reads exactly no flow must not end the controller that has to act on it.
     still = LEAST_FLOW * config.design_flow
     return_c = config.return_max - heat_kw / (KW_PER_LPM_K * max(left, still))
     high, high_because = None, "no GPU has shown its margin yet"
-    if mask.any() and not np.isnan(least_u).all():
+    if there.any() and not np.isnan(least_u).all():
         ranked: Mapping[str, float] = {
             f"the loop's own maximum {config.supply_max:.1f} °C": config.supply_max,
             f"return limit {config.return_max:.0f} °C at {heat_kw:.0f} kW": return_c,
@@ -276,7 +275,7 @@ def observe(
         }
         high_because = min(ranked, key=lambda k: ranked[k])
         high = ranked[high_because] - w
-    least_cap = _worst_of_type(caps.least(), types, mask, np.full(len(mask), np.nan))
+    least_cap = _worst_of_type(caps.least(), gpus.alike, np.full(len(there), np.nan))
     per_node = np.fmin.reduce(
         least_cap.reshape(len(loop.nodes), site.gpu_power.shape[1]), axis=1, initial=np.inf
     )
@@ -287,11 +286,11 @@ def observe(
             ("supply temperature", supply is None),
             ("flow", flow is None),
             ("dew point", dew_lost),
-            ("GPU margins", bool(mask.any()) and bool(np.isnan(margin[mask > 0]).all())),
+            ("GPU margins", bool(there.any()) and bool(np.isnan(margin[there]).all())),
         )
         if missing
     )
-    seen = margin[mask > 0]
+    seen = margin[there]
     margin_k = None if seen.size == 0 or np.isnan(seen).all() else float(np.nanmin(seen))
     bounds = LoopBounds(
         low, low_because, high, high_because, dew_c, dew_lost, margin_k, lost, flow, supply, spent

@@ -87,7 +87,7 @@ def _too_hot(
 ) -> bool:
     if not len(loop.nodes):
         return False
-    temperature = snapshot.good(site.gpu_temperature[loop.nodes])
+    temperature = snapshot.good(site.loop_gpus[loop.name].temperature)
     explained = memory.peaks.greatest().reshape(temperature.shape)
     with np.errstate(invalid="ignore"):
         hot = temperature > explained + HOT_K
