@@ -22,6 +22,8 @@ LEVELS: Final = (
 )
 #: So many units that must run whole or not at all may fail to fit before the rest stays parked.
 FAILURES: Final = 32
+#: Waves in which many such units rise, the most worth per watt first.
+WAVES: Final = 16
 #: A limit with less room than this share of it stops what touches it.
 STOPS: Final = 1e-6
 
@@ -46,10 +48,12 @@ def fill(problem: Problem, pool: Pool, caps_w: FloatArray, units: IntArray) -> S
     caps = market.with_caps(market.least())
     slope = problem.units.slope(market.with_caps(response.start))[units]
     top = float(np.max((slope - own) / per_w, initial=0.0))
-    for level in LEVELS if top > 0.0 else (0.0,):
-        wanted = market.with_caps(market.caps_at(problem.price_w + level * top))
-        caps = pool.rise(caps, np.maximum(wanted, caps))
     wanted = market.with_caps(market.caps_at(problem.price_w))
+    if pool.grow(wanted) == 0 and pool.holds(wanted):
+        caps = wanted
+    for level in LEVELS if caps is not wanted else ():
+        risen = market.with_caps(market.caps_at(problem.price_w + level * max(top, 0.0)))
+        caps = pool.rise(caps, np.maximum(risen, caps))
     short = (wanted > caps + 1e-6)[units]
     at_cap = problem.units.slope(caps)[units]
     price = np.where(short, np.maximum(at_cap - own, 0.0) / per_w, 0.0)
@@ -69,6 +73,9 @@ def fill(problem: Problem, pool: Pool, caps_w: FloatArray, units: IntArray) -> S
 
 def _run_what_fits(market: Market, pool: Pool, order: IntArray) -> None:
     """Choose to run units, in this order, as long as all that run fit at their tangent points."""
+    if len(order) > FAILURES:
+        _run_by_lump(market, pool, order)
+        order = order[market.choice[order] < 0]
     failures = 0
 
     def fits(count: int) -> bool:
@@ -88,3 +95,21 @@ def _run_what_fits(market: Market, pool: Pool, order: IntArray) -> None:
         market.choice[order[:low]] = 1
         order = order[low + 1 :]
         failures += 1
+
+
+def _run_by_lump(market: Market, pool: Pool, order: IntArray) -> None:
+    """Of many units, run what a fluid that rises in this order could run whole in each lump."""
+    response = market.response
+    caps, wanted = market.with_caps(response.low), response.low.copy()
+    for part in np.array_split(order, WAVES):
+        wanted[part] = response.start[part]
+        caps = pool.rise(caps, np.maximum(market.with_caps(wanted), caps))
+    risen = market.part * (caps[market.mine] - response.low)
+    room = np.bincount(market.lump[order], risen[order], market.problem.lumps.count)
+    width = market.part * (response.start - response.low)
+    by_lump = order[np.argsort(market.lump[order], kind="stable")]
+    lump, size = market.lump[by_lump], width[by_lump]
+    first = np.flatnonzero(np.diff(lump, prepend=-1))
+    before = np.cumsum(size)
+    before = before - np.repeat((before - size)[first], np.diff(np.append(first, len(lump))))
+    market.choice[by_lump[before <= room[lump] * (1.0 + 1e-12)]] = 1

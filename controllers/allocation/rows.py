@@ -218,9 +218,9 @@ class Pool:
         """
         lumps = self.rows.problem.lumps
         caps, moves = caps_w, np.ones(len(caps_w), dtype=np.bool_)
+        room = np.maximum(self.room_w(caps), 0.0)
         for _ in range(RISES):
             step = np.where(moves, np.maximum(wanted_w - caps, 0.0), 0.0)
-            room = np.maximum(self.room_w(caps), 0.0)
             need = room - self.room_w(caps + step)
             over = np.flatnonzero(need > room)
             share = np.ones(lumps.count)
@@ -231,9 +231,11 @@ class Pool:
                 share = np.minimum(1.0, part.min(axis=0))
             trial = caps + share[lumps.lump] * step
             if self.grow(trial):
+                room = np.maximum(self.room_w(caps), 0.0)
                 continue
             moved, caps = float(np.max(trial - caps, initial=0.0)), trial
-            full = over[self.room_w(caps)[over] <= FULL * self.limit_w[over]]
+            room = np.maximum(self.room_w(caps), 0.0)
+            full = over[room[over] <= FULL * self.limit_w[over]]
             if not len(over) or (not len(full) and moved <= STILL_W):
                 break
             stops: BoolArray = np.asarray((self.columns[full] > 0.0).any(axis=0))
