@@ -82,6 +82,8 @@ def _engine(url: str | URL, *, reading: bool) -> sa.Engine:
             pool_size=2,
             max_overflow=2,
             pool_pre_ping=True,
+            # A reader sees one moment: an hour is either raw or a chunk, never neither nor both.
+            isolation_level="REPEATABLE READ" if reading else "READ COMMITTED",
             connect_args={
                 "connect_timeout": _CONNECT_TIMEOUT_S,
                 "tcp_user_timeout": timeout_ms,

@@ -42,6 +42,7 @@ class States:
 
     def __init__(self, data: bytes, k: int, m: int) -> None:
         self._m = m
+        self._quiet = not data
         self._ends: npt.NDArray[Any] = np.array([k * m])
         self._runs: npt.NDArray[Any] = np.zeros(1, dtype=np.uint16)
         if not data:
@@ -60,6 +61,8 @@ class States:
 
     def of(self, point: int) -> tuple[ByteArray, _Bools | None]:
         """uint8[m] quality of a point, and bool[m] where its values are missing (None: nowhere)."""
+        if self._quiet:
+            return np.zeros(self._m, dtype=np.uint8), None
         begin, end = point * self._m, (point + 1) * self._m
         first, last = np.searchsorted(self._ends, (begin, end - 1), side="right")
         ends = np.minimum(self._ends[first : last + 1], end) - begin

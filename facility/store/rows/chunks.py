@@ -16,11 +16,30 @@ import sqlalchemy as sa
 from facility.points import IntArray
 from facility.store.chunks import Columns, Head, Packed, merged
 from facility.store.rows.packing import unpack_all
-from facility.store.rows.tables import chunk, layout, scan
+from facility.store.rows.tables import chunk, layout
 
 HOUR_MS: Final = 3_600_000
 _WHERE: Final = "FROM scan WHERE layout_id = :layout AND source_ms >= :from AND source_ms < :to"
 _RAW: Final = sa.text(f"SELECT source_ms, received_ms, data {_WHERE} ORDER BY source_ms")
+# Text, since composing a statement costs more than SQLite needs to answer it.
+_OLDEST_RAW: Final = sa.text(
+    "SELECT source_ms FROM scan WHERE layout_id = :layout AND source_ms >= :from "
+    "ORDER BY source_ms LIMIT 1"
+)
+_NEWEST_RAW: Final = sa.text(
+    "SELECT source_ms FROM scan WHERE layout_id = :layout ORDER BY source_ms DESC LIMIT 1"
+)
+_CHUNKS: Final = sa.text(
+    "SELECT head, body FROM chunk WHERE layout_id = :layout AND hour_ms >= :from "
+    "AND hour_ms < :to ORDER BY hour_ms"
+)
+_NEXT_CHUNK: Final = sa.text(
+    "SELECT hour_ms FROM chunk WHERE layout_id = :layout AND hour_ms >= :from "
+    "ORDER BY hour_ms LIMIT 1"
+)
+_NEWEST_CHUNK: Final = sa.text(
+    "SELECT last_ms FROM chunk WHERE layout_id = :layout ORDER BY hour_ms DESC LIMIT 1"
+)
 _COUNTED: Final = sa.text(f"SELECT count(*), sum(received_ms) {_WHERE}")
 _DELETED: Final = sa.text(f"DELETE {_WHERE}")
 _TAKEN: Final = sa.text(
@@ -64,10 +83,7 @@ def layouts(connection: sa.Connection) -> list[tuple[int, IntArray]]:
 def oldest_raw(connection: sa.Connection, layout_id: int, from_ms: int = 0) -> int | None:
     """Time of a layout's oldest raw scan at or after a moment; None if there is none."""
     found: int | None = connection.execute(
-        sa.select(scan.c.source_ms)
-        .where(scan.c.layout_id == layout_id, scan.c.source_ms >= from_ms)
-        .order_by(scan.c.source_ms)
-        .limit(1)
+        _OLDEST_RAW, {"layout": layout_id, "from": from_ms}
     ).scalar_one_or_none()
     return found
 
@@ -117,15 +133,7 @@ def read(
         ValueError: a damaged chunk or scan.
     """
     raw = read_raw(connection, layout_id, points, from_ms, to_ms, wanted)
-    rows = connection.execute(
-        sa.select(chunk.c.head, chunk.c.body)
-        .where(
-            chunk.c.layout_id == layout_id,
-            chunk.c.hour_ms >= hour_of(from_ms),
-            chunk.c.hour_ms < to_ms,
-        )
-        .order_by(chunk.c.hour_ms)
-    )
+    rows = connection.execute(_CHUNKS, {"layout": layout_id, "from": hour_of(from_ms), "to": to_ms})
     parts = [Head(row.head).columns(row.body, wanted).between(from_ms, to_ms) for row in rows]
     if not parts:
         return raw
@@ -153,10 +161,7 @@ def next_hour(connection: sa.Connection, layout_id: int, from_ms: int) -> int | 
     """Where a layout's past goes on at or after a moment (ms, not before it); None: nowhere."""
     raw_ms = oldest_raw(connection, layout_id, from_ms)
     chunk_ms = connection.execute(
-        sa.select(chunk.c.hour_ms)
-        .where(chunk.c.layout_id == layout_id, chunk.c.hour_ms >= hour_of(from_ms))
-        .order_by(chunk.c.hour_ms)
-        .limit(1)
+        _NEXT_CHUNK, {"layout": layout_id, "from": hour_of(from_ms)}
     ).scalar_one_or_none()
     found = [max(ms, from_ms) for ms in (raw_ms, chunk_ms) if ms is not None]
     return min(found, default=None)
@@ -164,18 +169,8 @@ def next_hour(connection: sa.Connection, layout_id: int, from_ms: int) -> int | 
 
 def newest(connection: sa.Connection, layout_id: int, points: int) -> Columns:
     """The newest scan of a layout, or none."""
-    raw_ms = connection.execute(
-        sa.select(scan.c.source_ms)
-        .where(scan.c.layout_id == layout_id)
-        .order_by(scan.c.source_ms.desc())
-        .limit(1)
-    ).scalar_one_or_none()
-    chunk_ms = connection.execute(
-        sa.select(chunk.c.last_ms)
-        .where(chunk.c.layout_id == layout_id)
-        .order_by(chunk.c.hour_ms.desc())
-        .limit(1)
-    ).scalar_one_or_none()
+    raw_ms = connection.execute(_NEWEST_RAW, {"layout": layout_id}).scalar_one_or_none()
+    chunk_ms = connection.execute(_NEWEST_CHUNK, {"layout": layout_id}).scalar_one_or_none()
     if raw_ms is None and chunk_ms is None:
         return Columns.none(points)
     at_ms = max(ms for ms in (raw_ms, chunk_ms) if ms is not None)
