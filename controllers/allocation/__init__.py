@@ -3,7 +3,7 @@
 from controllers.allocation.heat import HeatRow, heat_rows
 from controllers.allocation.plan import Plan
 from controllers.allocation.problem import Problem
-from controllers.allocation.relief import relieve
+from controllers.allocation.relief import make_room, relieve
 from controllers.allocation.rows import Violation
 from controllers.allocation.solve import Solver, feasible, refusal, solve, water_fill
 from controllers.allocation.twins import worth_saying
@@ -16,6 +16,7 @@ __all__ = [
     "Violation",
     "feasible",
     "heat_rows",
+    "make_room",
     "refusal",
     "relieve",
     "solve",

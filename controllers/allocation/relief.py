@@ -1,4 +1,4 @@
-"""Present overload: down to what the boards accept, lowest class first."""
+"""What caps must do besides a plan: end an overload now, and make room for raises."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ from dataclasses import replace
 
 import numpy as np
 
-from controllers.allocation.problem import CLASSES, Problem
+from controllers.allocation.problem import Problem
 from controllers.allocation.rows import Pool, Rows
+from controllers.allocation.table import CLASSES
 from facility.points import FloatArray
 
 
@@ -48,3 +49,52 @@ def _lower(pool: Pool, caps: FloatArray, least: FloatArray) -> FloatArray:
         else:
             low = middle
     return np.asarray(caps + high * (least - caps))
+
+
+def make_room(
+    rows: Rows, in_force_w: FloatArray, desired_w: FloatArray, least_move_w: FloatArray
+) -> FloatArray:
+    """Caps to go for when small moves are not made, so that the raises wanted still fit.
+
+    A cap that should fall by less than its least move stays, unless a raise needs its watts: then
+    it falls by the least move, those that should fall furthest first. What still does not fit is
+    not raised as far.
+
+    Args:
+        rows: the limits.
+        in_force_w: float64[N], W per GPU.
+        desired_w: float64[N], where caps should be; holds every limit.
+        least_move_w: float64[N].
+
+    Returns:
+        float64[N], holding every limit where `in_force_w` with the lowerings does.
+    """
+    problem, pool = rows.problem, Pool(rows)
+    force, wanted, least = (
+        problem.unit_caps(caps) for caps in (in_force_w, desired_w, least_move_w)
+    )
+    small = (wanted < force) & (wanted > force - least)
+    lower = force - least
+    caps = np.where(small, force, wanted)
+    able = small & (lower >= problem.table.least_w) & (lower >= problem.table.floors_w)
+    while pool.grow(caps) or not pool.holds(caps):
+        broken = pool.columns[pool.room_w(caps) < 0.0]
+        touched = np.asarray((broken > 0.0).any(axis=0))[problem.lumps.lump]
+        yielding = np.flatnonzero(able & touched)
+        if not len(yielding):
+            if not len(broken):
+                continue
+            base = np.minimum(caps, force)
+            caps = pool.rise(base, caps) if pool.holds(base) else base
+            break
+        yielding = yielding[np.argsort((wanted - force)[yielding], kind="stable")]
+        low, high = 0, len(yielding)
+        while high - low > 1:
+            middle = (low + high) // 2
+            trial = caps.copy()
+            trial[yielding[:middle]] = lower[yielding[:middle]]
+            low, high = (low, middle) if pool.holds(trial) else (middle, high)
+        caps[yielding[:high]] = lower[yielding[:high]]
+        able[yielding[:high]] = False
+    moved = caps != wanted
+    return np.where(moved[problem.unit], caps[problem.unit], desired_w)

@@ -33,7 +33,7 @@ class Table:
         gpus, overhead_w, min_cap_w, max_cap_w, floor_w: float64[N]; caps in W per GPU, the floor
             at least the least cap.
         unit: int64[N]; rank: int64[U], class (0 low … 2 high), the highest of its members.
-        least_w: float64[U], what the boards of all members accept.
+        least_w: float64[U], what the boards of all members accept; floors_w: float64[U].
         fallback_low_w, fallback_high_w: float64[U].
         racks: rack names in order of appearance; rack: int64[N] into them.
         curves, claimed: stated or assumed; bool[N], whether somebody stated it.
@@ -50,6 +50,7 @@ class Table:
     unit: IntArray
     rank: IntArray
     least_w: FloatArray
+    floors_w: FloatArray
     fallback_low_w: FloatArray
     fallback_high_w: FloatArray
     racks: tuple[str, ...]
@@ -139,6 +140,7 @@ def _table(key: _Records) -> Table:
         unit=unit,
         rank=rank,
         least_w=least,
+        floors_w=low,
         fallback_low_w=np.minimum(low, high),
         fallback_high_w=high,
         racks=tuple(racks),

@@ -22,7 +22,7 @@ from controllers.cycle.question import Question, pose
 from controllers.cycle.rooms import CapRooms, Setpoints
 from controllers.cycle.saying import facts_of
 from controllers.cycle.state import CycleInput, FinishedPlan, Memory, PlanRequest
-from controllers.cycle.wanted import Wanted, choose, plant_key
+from controllers.cycle.wanted import Wanted, choose, plant_key, with_room
 from controllers.cycle.writing import cap_drafts, loop_drafts, orders, present_values
 from controllers.efficiency import account
 from controllers.gpu_caps import CapForce, caps_in_force, move_caps
@@ -140,6 +140,8 @@ def decide(
     still = frozen_nodes(site, inputs.maintenance, inputs.now_ms)
     may_raise = rack_ok[site.node_rack] & ~merged.no_raise & ~force.foreign & force.answering
     may_raise &= ~still
+    if not frozen:
+        wanted = with_room(site, wanted, force)
     moves, cap_memory = move_caps(
         site,
         wanted.desired_w,

@@ -9,7 +9,7 @@ from functools import cached_property, lru_cache
 
 import numpy as np
 
-from controllers.allocation import Problem, Violation, heat_rows
+from controllers.allocation import Problem, Violation, heat_rows, make_room
 from controllers.allocation.rows import Rows
 from controllers.loads import RackLoads
 from facility.points import FloatArray
@@ -98,6 +98,12 @@ class Question:
         of_units = np.zeros(len(problem.units.low))
         np.maximum.at(of_units, problem.unit, caps_w)
         return rows.violation(of_units)
+
+    def make_room(
+        self, in_force_w: FloatArray, desired_w: FloatArray, least_move_w: FloatArray
+    ) -> FloatArray:
+        """Caps to go for when small moves are not made; see `allocation.make_room`."""
+        return make_room(self._limits, in_force_w, desired_w, least_move_w)
 
     def _now(self, bare: Problem) -> Problem:
         """A problem with the present loads and weights."""

@@ -169,3 +169,20 @@ def choose(
 
 def _lower(site: SiteModel, caps_w: FloatArray, than_w: FloatArray) -> list[str]:
     return [site.nodes[int(i)] for i in np.flatnonzero(caps_w < than_w - 1e-6)]
+
+
+def with_room(site: SiteModel, wanted: Wanted, force: CapForce) -> Wanted:
+    """The caps to go for now: lowerings that are too small to make are no room for raises.
+
+    Args:
+        site: the site.
+        wanted: the caps wanted.
+        force: caps in force.
+    """
+    least = site.facility.controllers.allocation.min_move * site.max_cap_w
+    gap = wanted.desired_w - force.in_force_w
+    if not np.any((gap >= least) & (gap > 0.0)):
+        return wanted
+    least = np.where(wanted.protect, 0.0, least)
+    desired = wanted.question.make_room(force.in_force_w, wanted.desired_w, least)
+    return replace(wanted, desired_w=desired)
