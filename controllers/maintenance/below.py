@@ -6,7 +6,8 @@ folded under a loss; when it ends, what still stands is told, and pages then if 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import lru_cache
 from typing import Final
 
 import numpy as np
@@ -55,26 +56,59 @@ def hangs_below(
         now_ms: UTC.
         without: the plant without everything that is out of service.
     """
-    found: dict[str, str] = {}
-    open_now = [work for work in works if work.stands(now_ms)]
+    open_now = tuple(work for work in works if work.stands(now_ms))
+    return dict(_below(BySite(site), open_now, _ByTopology(without))) if open_now else {}
+
+
+class BySite:
+    """Makes a site a cache key by identity: it stays the same from cycle to cycle."""
+
+    def __init__(self, site: SiteModel) -> None:
+        self.site = site
+
+    def __hash__(self) -> int:
+        return id(self.site)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, BySite) and other.site is self.site
+
+
+class _ByTopology:
+    def __init__(self, topology: Topology) -> None:
+        self.topology = topology
+
+    def __hash__(self) -> int:
+        return id(self.topology)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _ByTopology) and other.topology is self.topology
+
+
+@lru_cache(maxsize=8)
+def _below(
+    key: BySite, open_now: tuple[Maintenance, ...], without: _ByTopology
+) -> Mapping[str, str]:
+    site, found = key.site, dict[str, str]()
     for work in open_now:
         for thing in _things(site, work):
             found.setdefault(thing, alarm_key(work))
     elements = [work for work in open_now if work.kind == "element"]
     if elements:
         # What only several of them together darken belongs to the first.
-        key = alarm_key(elements[0])
-        here, there = without.compiled, site.topology.compiled
+        first = alarm_key(elements[0])
+        here, there = without.topology.compiled, site.topology.compiled
         dark = set(np.flatnonzero(there.up[0] & ~here.up[0]).tolist())
         for load in dark:
             for thing in _of_load(site, site.topology.loads[load]):
-                found.setdefault(thing, key)
+                found.setdefault(thing, first)
         for element in np.flatnonzero(here.dead[0] & ~there.dead[0]).tolist():
             for thing in _of_element(site, element):
-                found.setdefault(thing, key)
-        for column in np.flatnonzero(without.dead_feeds & ~site.topology.dead_feeds).tolist():
+                found.setdefault(thing, first)
+        for column in np.flatnonzero(
+            without.topology.dead_feeds & ~site.topology.dead_feeds
+        ).tolist():
             for thing in _of_feed(site, column):
-                found.setdefault(thing, key)
+                found.setdefault(thing, first)
     return found
 
 
@@ -111,19 +145,26 @@ def _of_feed(site: SiteModel, column: int) -> Iterator[str]:
         yield device
 
 
-def _of_load(site: SiteModel, load: str) -> Iterator[str]:
-    """A rack or another load, its nodes, and every device that measures it or is it."""
-    yield load
-    for column, (name, _) in enumerate(site.topology.feeds):
-        if name == load:
-            yield from _of_feed(site, column)
+@lru_cache(maxsize=4)
+def _belonging(key: BySite) -> Mapping[str, tuple[str, ...]]:
+    """Load -> its feeds and their meters, its nodes, and every device that measures it or is it."""
+    site = key.site
+    found: dict[str, list[str]] = {load: [] for load in site.topology.loads}
+    for column, (load, _) in enumerate(site.topology.feeds):
+        found[load].extend(_of_feed(site, column))
     for node, config in site.facility.nodes.items():
-        if config.rack == load:
-            yield node
+        found[config.rack].append(node)
     for device, entry in site.facility.devices.items():
-        if load in (entry.measures.rack, entry.measures.load):
-            yield device
+        measured = entry.measures.rack or entry.measures.load
+        if measured in found:
+            found[measured].append(device)
     for loop in site.loops:
         for cdu, feeder in loop.config.cdus.items():
-            if feeder == load:
-                yield cdu
+            found[feeder].append(cdu)
+    return {load: tuple(things) for load, things in found.items()}
+
+
+def _of_load(site: SiteModel, load: str) -> Iterator[str]:
+    """A rack or another load, and everything that belongs to it."""
+    yield load
+    yield from _belonging(BySite(site))[load]

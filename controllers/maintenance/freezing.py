@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,7 @@ import numpy.typing as npt
 
 from controllers.cooling import LoopOutcome
 from controllers.guard import Draft, Drafts
+from controllers.maintenance.below import BySite
 from facility.maintenance import Maintenance
 from facility.points import PointId
 from facility.site import SiteModel
@@ -23,13 +25,20 @@ def frozen_nodes(site: SiteModel, works: Iterable[Maintenance], now_ms: int) -> 
     scopes, devices = _held(works, now_ms)
     if not scopes and not devices:
         return np.zeros(len(site.nodes), dtype=np.bool_)
-    return np.array(
+    return _frozen(BySite(site), frozenset(scopes), frozenset(devices))
+
+
+@lru_cache(maxsize=8)
+def _frozen(key: BySite, scopes: frozenset[str], devices: frozenset[str]) -> BoolArray:
+    found = np.array(
         [
-            name in devices or not scopes.isdisjoint(site.scopes_of(point))
-            for name, point in zip(site.nodes, site.cap_points, strict=True)
+            name in devices or not scopes.isdisjoint(key.site.scopes_of(point))
+            for name, point in zip(key.site.nodes, key.site.cap_points, strict=True)
         ],
         dtype=np.bool_,
     )
+    found.setflags(write=False)
+    return found
 
 
 def let_be(
