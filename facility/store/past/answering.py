@@ -11,14 +11,15 @@ import sqlalchemy as sa
 
 from facility.points import Grade, IntArray, PointId
 from facility.store.errors import HistoryLimit
+from facility.store.past import heads, quarters, raw
 from facility.store.past import places as placing
-from facility.store.past import quarters, raw
 from facility.store.past import question as asking
 from facility.store.past.places import Place
 from facility.store.past.question import Answer, Question, Resolution
 from facility.store.records import Series
 from facility.store.rollups import QUARTER_MS, CounterRule, PointRules
 from facility.store.rollups.counters import is_counter
+from facility.store.rollups.edges import HOUR_MS
 from facility.store.rollups.pieces import Pieces, combine, from_samples, joined
 from facility.store.rows.chunks import next_hour
 from facility.store.rows.rollups import days_done
@@ -149,17 +150,39 @@ def _summed(
     """Buckets of raw samples, of those inside the range asked for."""
     begin_ms = max(int(edges[0]), question.from_ms)
     end_ms = min(int(edges[-1]), question.to_ms)
-    limit = asking.MAX_SAMPLES_READ
-    samples, more_ms = raw.read(engine, where, begin_ms, end_ms, limit)
-    if more_ms is not None:
-        raise HistoryLimit(
-            f"more than {limit} samples in this range: narrow it, or ask with a wider step"
-        )
-    found = {}
-    for name, got in samples.items():
-        counts = "delta" in question.wanted and is_counter(name.kind)
-        found[name] = from_samples(*got, edges, rule_of(name) if counts else None)
-    return found
+    stretches = [(begin_ms, end_ms)]
+    parts: dict[PointId, list[Pieces]] = {name: [] for name in where}
+    if _heads_suffice(question, where):
+        first_ms, last_ms = -(-begin_ms // HOUR_MS) * HOUR_MS, end_ms - end_ms % HOUR_MS
+        if first_ms < last_ms:
+            known, rest = heads.read(engine, where, first_ms, last_ms)
+            for name, pieces in known.items():
+                parts[name].append(pieces)
+            stretches = [(begin_ms, first_ms), *rest, (last_ms, end_ms)]
+    left = asking.MAX_SAMPLES_READ
+    for some_ms, until_ms in stretches:
+        samples, more_ms = raw.read(engine, where, some_ms, until_ms, left)
+        left -= sum(len(got.times_ms) for got in samples.values())
+        if more_ms is not None or left < 0:
+            raise HistoryLimit(
+                f"more than {asking.MAX_SAMPLES_READ} samples in this range: narrow it, or ask "
+                "with a wider step"
+            )
+        for name, got in samples.items():
+            counts = "delta" in question.wanted and is_counter(name.kind)
+            rule = rule_of(name) if counts else None
+            parts[name].append(from_samples(*got, edges, rule))
+    return {name: joined(some) for name, some in parts.items() if some}
+
+
+def _heads_suffice(question: Question, where: Mapping[PointId, list[Place]]) -> bool:
+    """Whether what chunks say of whole hours answers: no difference between samples is asked for.
+
+    A point of several layouts may have an hour in two of them, which only its samples can join.
+    """
+    whole = question.step_s is not None and question.step_s % (HOUR_MS / 1000) == 0.0
+    counts = "delta" in question.wanted and any(is_counter(p.kind) for p in where)
+    return whole and not counts and all(len(held) == 1 for held in where.values())
 
 
 def _raw(engine: sa.Engine, question: Question, where: dict[PointId, list[Place]]) -> Answer:

@@ -10,6 +10,7 @@ import sqlalchemy as sa
 
 from facility.points import BAD_TIMEOUT, Layout, PointId, PointSpec
 from facility.store import HistoryLimit, Store
+from facility.store.chunks import Head
 from facility.store.past import Question
 from facility.store.past import question as asking
 from facility.store.rollups import CounterRule, PointRules, SiteDays
@@ -247,3 +248,32 @@ def test_the_newest_value_is_found_in_a_chunk_when_nothing_is_raw(
     compact(store)
     newest = store.latest([ENERGY]).result()[0]
     assert (newest.value, newest.received_ms) == (59 * 5.0, DAY_MS + 59 * 60_000)
+
+
+def test_hours_of_raw_samples_are_told_by_what_chunks_say_without_decoding_one(
+    store: Store, clock: SteppedClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    feed(store, clock, 6)
+    ranges = [(DAY_MS, DAY_MS + 6 * HOUR_MS), (DAY_MS + 600_000, DAY_MS + 5 * HOUR_MS + 900_000)]
+    wanted = frozenset({"total", "minimum", "maximum", "first", "last"})
+    asked = [
+        Question((POWER, ENERGY), a, b, 7200.0, resolution="raw", wanted=wanted) for a, b in ranges
+    ]
+    before = [store.past(q).result() for q in asked]
+    compact(store)
+    late = scan(PDU, [5000.0, 0.0], at_ms=DAY_MS + 2 * HOUR_MS + 30_000)
+    after = [store.past(q).result() for q in asked]
+    for one, other in zip(before, after, strict=True):
+        for a, b in zip(one.series, other.series, strict=True):
+            assert b.resolution == "raw"
+            for name in ("times_ms", "count", "good", "mean", "minimum", "maximum", "last"):
+                np.testing.assert_allclose(getattr(a, name), getattr(b, name), err_msg=name)
+    store.put(late)
+    assert store.past(asked[0]).result().series[0].maximum.tolist() == [580.0, 5000.0, 580.0]
+    compact(store)
+
+    def never(*_: object) -> None:
+        raise AssertionError("a column was decoded")
+
+    monkeypatch.setattr(Head, "columns", never)
+    assert store.past(asked[0]).result().series[0].maximum.tolist() == [580.0, 5000.0, 580.0]
