@@ -113,9 +113,9 @@ def _engine(url: str | URL, *, reading: bool) -> sa.Engine:
             cursor.execute("PRAGMA auto_vacuum=INCREMENTAL")
             cursor.execute("PRAGMA journal_mode=WAL")
             cursor.execute("PRAGMA synchronous=FULL")
-            # The log is written back after this many pages (32 MiB): a page that many
+            # The log is written back after this many pages (16 MiB): a page that many
             # transactions change is then written to the file once.
-            cursor.execute("PRAGMA wal_autocheckpoint=8000")
+            cursor.execute("PRAGMA wal_autocheckpoint=4000")
             cursor.execute("PRAGMA cache_size=-65536")
             cursor.execute("PRAGMA journal_size_limit=67108864")
         if place is not None:
