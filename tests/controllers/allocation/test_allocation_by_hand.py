@@ -333,3 +333,23 @@ def test_a_curve_that_is_straight_to_the_last_bit_still_uses_all_the_room(find: 
     plan = find(Problem.of(hall("2.5 kW"), nodes, policy="throughput"))
     expected = 500.0 / (2 * 8 * FACTOR)
     assert list(plan.caps_w.values()) == pytest.approx([expected] * 2, rel=1e-6)
+
+
+@pytest.mark.parametrize("policy", ["throughput", "efficiency"])
+def test_equal_nodes_of_unlike_racks_get_equal_caps_where_one_limit_binds_both(policy: Any) -> None:
+    other = {"tm": "400 tok/s", "c0": "90 W", "k": "250 W", "n": 3.0}
+    nodes = {
+        "n1": node(),
+        "n2": node("r2"),
+        "n3": node("r2", gpus=4),
+        "n4": node("r1", gpu="a100", curve=other),
+        "n5": node("r2", worth=0.002),
+    }
+    plan = solve(Problem.of(hall("13 kW"), nodes, policy=policy))
+    caps = plan.caps_w
+    if policy == "throughput":
+        # One price per watt: a GPU's cap does not hang on how many there are, or where.
+        assert caps["n1"] == pytest.approx(caps["n2"], rel=1e-9)
+    assert caps["n2"] == pytest.approx(caps["n3"], rel=1e-9)
+    assert caps["n5"] > caps["n2"]
+    assert caps["n4"] != caps["n1"]

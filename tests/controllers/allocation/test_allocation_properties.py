@@ -63,7 +63,7 @@ def tokens(node: Node, cap: float) -> float:
         return 0.0
     x = (cap - curve.c0) / curve.k
     whole = curve.tm * x / (1.0 + x**curve.n) ** (1.0 / curve.n)
-    return whole if node.demand is None else min(whole, 1.2 * node.demand / node.gpus)
+    return float(whole if node.demand is None else min(whole, 1.2 * node.demand / node.gpus))
 
 
 def worth(node: Node, cap: float) -> float:
@@ -173,15 +173,29 @@ def test_no_feasible_caps_earn_more(hall: Hall, policy: str) -> None:
     assert best <= 2e-5 * max(scale, 1.0)
 
 
-@settings(max_examples=80, deadline=None)
-@given(halls(concave=True, classes=True))
-def test_a_higher_class_never_waits_while_a_lower_one_has_watts_to_give(hall: Hall) -> None:
-    plan = solve(Problem.of(hall.topology(), hall.nodes, policy="throughput"))
+def desired(node: Node, price: float) -> float:
+    """The cap at which a node earns most when a watt drawn costs `price`."""
+    low, high = node.floor or node.min_cap, node.max_cap
+    for _ in range(100):
+        a, b = low + (high - low) / 3.0, high - (high - low) / 3.0
+        left, right = (worth(node, c) - price * FACTOR * node.gpus * c for c in (a, b))
+        low, high = (a, high) if left < right else (low, b)
+    return 0.5 * (low + high)
+
+
+@settings(max_examples=100, deadline=None)
+@given(halls(concave=True, classes=True), st.sampled_from(["throughput", "efficiency"]))
+def test_a_higher_class_never_waits_while_a_lower_one_has_watts_to_give(
+    hall: Hall, policy: str
+) -> None:
+    problem = Problem.of(hall.topology(), hall.nodes, policy=policy)  # type: ignore[arg-type]
+    plan = solve(problem)
     assume(plan.feasible)
+    price = dict(zip(problem.topology.loads, problem.price_w.tolist(), strict=True))
     order = ["low", "normal", "high"]
     for name, node in hall.nodes.items():
-        whole = tokens(node, node.max_cap)
-        if tokens(node, plan.caps_w[name]) >= whole * (1.0 - 1e-5):
+        best = desired(node, price[node.rack])
+        if tokens(node, plan.caps_w[name]) >= tokens(node, best) * (1.0 - 1e-5):
             continue
         moved = {
             other: (
@@ -191,7 +205,7 @@ def test_a_higher_class_never_waits_while_a_lower_one_has_watts_to_give(hall: Ha
             )
             for other, n in hall.nodes.items()
         }
-        moved[name] = min(plan.caps_w[name] + 0.05, node.max_cap)
+        moved[name] = min(plan.caps_w[name] + 0.05, best)
         # Peers of its own class compete with it at their margin; only lower classes must yield.
         assert hall.over(moved) > 0.0
 

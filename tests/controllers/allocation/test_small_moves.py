@@ -7,6 +7,7 @@ import pytest
 
 from controllers.allocation import Problem, feasible, make_room, solve
 from controllers.allocation.rows import Rows
+from facility.points import FloatArray
 from tests.controllers.allocation.test_allocation_by_hand import FACTOR, hall, node
 
 LEAST_W = 7.0
@@ -18,7 +19,7 @@ def crowd(count: int, rating_kw: float) -> Problem:
     return Problem.of(hall(f"{rating_kw} kW", racks=1), nodes, policy="throughput")
 
 
-def room_made(problem: Problem, in_force: np.ndarray) -> np.ndarray:  # type: ignore[type-arg]
+def room_made(problem: Problem, in_force: FloatArray) -> FloatArray:
     plan = solve(problem)
     least = np.full(len(in_force), LEAST_W)
     return make_room(Rows(problem), in_force, plan.columns.cap_w, least)
