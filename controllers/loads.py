@@ -232,15 +232,12 @@ def _split(
 def _blind(site: SiteModel, good: BoolArray) -> tuple[str, ...]:
     """Racks with meters of which none answers, where they are 20 % or more under an element."""
     topology = site.topology
-    racks = len(topology.racks)
-    of_rack = np.zeros((racks, len(topology.feeds)), dtype=np.bool_)
-    rack_feed = np.flatnonzero(topology.feed_load < racks)
-    of_rack[topology.feed_load[rack_feed], rack_feed] = True
-    has: BoolArray = np.asarray((of_rack & (site.feed_meter >= 0)[None, :]).any(axis=1))
-    missing: BoolArray = has & ~np.asarray((of_rack & good[None, :]).any(axis=1))
+    racks, loads = len(topology.racks), len(topology.loads)
+    has = np.bincount(topology.feed_load, site.feed_meter >= 0, loads)[:racks] > 0.0
+    missing = has & (np.bincount(topology.feed_load, good, loads)[:racks] == 0.0)
     if not missing.any():
         return ()
-    under = (topology.carries.astype(np.float32) @ of_rack.T.astype(np.float32)) > 0.0
+    under = topology.carries_load[:, :racks]
     count = (under & has[None, :]).sum(axis=1)
     lost = (under & missing[None, :]).sum(axis=1)
     blind = (lost > 0) & (lost >= BLIND_SHARE * count)

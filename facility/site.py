@@ -237,17 +237,19 @@ class SiteModel:
         return out
 
     @cached_property
-    def rack_scopes(self) -> tuple[str, ...]:
-        """Scope of each rack."""
-        return tuple(f"rack:{rack}" for rack in self.racks)
+    def scoped_rack(self) -> Mapping[str, int]:
+        """Scope of a rack -> its index."""
+        return {f"rack:{rack}": i for i, rack in enumerate(self.racks)}
 
     def cap_activity(self, modes: Mapping[str, Mode]) -> IntArray:
         """int64[N]: `Mode.activity` of the mode in force for each node's cap; see `mode_of`."""
         hall = modes.get("hall", Mode.OBSERVE).activity
-        own = [(i, modes[s].activity) for i, s in enumerate(self.rack_scopes) if s in modes]
+        own = [scope for scope in modes if scope in self.scoped_rack]
+        if not own:
+            return np.full(len(self.nodes), hall, dtype=np.int64)
         of_rack = np.full(len(self.racks), hall, dtype=np.int64)
-        for i, activity in own:
-            of_rack[i] = activity
+        for scope in own:
+            of_rack[self.scoped_rack[scope]] = modes[scope].activity
         return of_rack[self.node_rack]
 
     def scopes_of(self, point: PointId) -> tuple[str, ...]:

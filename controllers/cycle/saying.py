@@ -85,12 +85,17 @@ def allocation(
             "feasible": wanted.shortfall is None,
             "missing": None if wanted.shortfall is None else dict(wanted.shortfall),
             "policy": site.facility.controllers.allocation.policy,
-            "prices": [] if plan is None else [asdict(price) for price in plan.prices],
-            "together": [] if plan is None else [list(group) for group in plan.together],
+            "prices": None,
+            "together": None,
             "used": wanted.used,
             "waiting": waiting,
         },
-        {"plan": lambda: {} if plan is None else plan.to_json(), "nodes": nodes},
+        {
+            "plan": lambda: {} if plan is None else plan.to_json(),
+            "prices": lambda: [] if plan is None else [asdict(price) for price in plan.prices],
+            "together": lambda: [] if plan is None else [list(group) for group in plan.together],
+            "nodes": nodes,
+        },
     )
 
 

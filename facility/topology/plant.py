@@ -209,6 +209,14 @@ class Topology:
         return out
 
     @cached_property
+    def carries_load(self) -> BoolArray:
+        """bool[E, L]: whether an element carries some feed of a load in the normal case."""
+        out = np.zeros((len(self.elements), len(self.loads)), dtype=np.bool_)
+        element, feed = np.nonzero(self.carries)
+        out[element, self.feed_load[feed]] = True
+        return out
+
+    @cached_property
     def dead_feeds(self) -> BoolArray:
         """bool[F]: feeds without supply in the normal case."""
         c = self.compiled
