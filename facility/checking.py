@@ -15,7 +15,7 @@ from facility.config import DeviceConfig, Facility, Loop, Measures, Node
 from facility.errors import ConfigError, Problem
 from facility.loading import Loaded, load_partly, once
 from facility.points import PointId
-from facility.topology import topology_problems
+from facility.topology import suggestion, topology_problems
 from facility.yamltree import dotted, read_text
 
 Fault = tuple[tuple[str | int, ...], str, str | None]
@@ -65,6 +65,7 @@ def check(loaded: Loaded, known: Known | None = None, *, simulated: bool = False
         faults.extend(_agents(facility, known))
         faults.extend(_cooling(facility, simulated=simulated))
         faults.extend(_control(facility))
+        faults.extend(_power_off(facility))
         faults.extend(_hooks(facility))
     if known is not None and not simulated:
         if facility.devices:
@@ -301,6 +302,15 @@ def _control(facility: Facility) -> Iterator[Fault]:
                 f"{entry.points!r} is not device:part:kind (with * for any)",
                 None,
             )
+
+
+def _power_off(facility: Facility) -> Iterator[Fault]:
+    for i, name in enumerate(facility.control.power_off):
+        at = ("control", "power_off", i)
+        if name not in facility.nodes:
+            yield at, f"no node {name!r}", suggestion(name, facility.nodes)
+        elif name in facility.control.power_off[:i]:
+            yield at, f"{name!r} stands here twice", None
 
 
 def _secrets(facility: Facility) -> Iterator[Fault]:

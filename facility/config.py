@@ -188,6 +188,7 @@ class Control(Strict):
     mode: Literal["off", "observe", "auto"] = "observe"
     period: PeriodS = 1.0
     drills: Literal["refused", "allowed"] = "refused"  # real sheds; a simulation always may
+    power_off: tuple[Name, ...] = ()  # nodes that may be switched off before a trip, in order
 
 
 class AllocationSettings(Strict):

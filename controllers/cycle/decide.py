@@ -15,6 +15,7 @@ from controllers.cooling import remember_setpoint
 from controllers.corrective import Corrective, corrective
 from controllers.cycle.cooled import Cooling, cool, merge
 from controllers.cycle.deeds import Teller
+from controllers.cycle.electrical import electrical
 from controllers.cycle.gathering import GATHER_S, conditions, hangs_below_now
 from controllers.cycle.overrides import cap_overrides, in_force, within_board
 from controllers.cycle.plant import Plant, forget_peaks, may_lower_all, paths, present_plant
@@ -31,8 +32,6 @@ from controllers.guard import check
 from controllers.headroom import study_shares
 from controllers.loads import RackLoads, rack_loads
 from controllers.maintenance import frozen_nodes, leave_caps, let_be, told
-from controllers.reconcile import reconcile, wiring_conditions, wiring_facts
-from controllers.trips import trip_clocks, trip_facts
 from facility.commands import (
     Decision,
     Mode,
@@ -102,16 +101,7 @@ def decide(
     )
     shares = beyond.applied(shares)
     headroom = study_shares(shares, loads.load_w)
-    trips, trip_memory = trip_clocks(
-        site,
-        plant.topology,
-        snapshot,
-        headroom,
-        memory.trips,
-        doubt=bool(plant.losses.suspected),
-        away_s=inputs.away_s,
-    )
-    residuals, reconcile_memory = reconcile(site, plant.topology, snapshot, memory.reconcile)
+    electric = electrical(site, memory, inputs, plant, headroom, shares, force)
     leases = in_force(inputs.overrides, inputs.now_ms)
     outcomes, loop_memories = cool(site, memory, inputs, force, loads, leases)
     merged = merge(site, outcomes)
@@ -174,12 +164,14 @@ def decide(
     caps, left = leave_caps(
         cap_drafts(site, inputs, rooms, force, value, may_raise), inputs.maintenance, inputs.now_ms
     )
-    standing = orders(site, inputs, memory)
+    writes = [*writes, *electric.offs.drafts]
+    standing = electric.offs.orders(orders(site, inputs, memory))
     sequence = max(memory.sequence, inputs.sequence_base)
     commands, withheld = check(
         writes, standing, sequence=sequence, now_ms=inputs.now_ms, columns=caps
     )
     withheld = (*sorted((*waiting, *left)), *withheld)
+    off = memory.offs.sent(electric.offs, commands, now_s)
     cap_memory = remember_sent(site, cap_memory, commands, now_s)
     to_loops = tuple(c for c in commands if c.point in site.setpoint_loop)
     loop_memories = tuple(
@@ -189,8 +181,10 @@ def decide(
     efficiency, efficiency_memory = account(site, snapshot, loads.meter_w, memory.efficiency)
     events, alarm_memory = alarms.step(
         memory.alarms,
-        conditions(site, memory, inputs, plant, loads, headroom, force, outcomes, wanted, trips)
-        + wiring_conditions(residuals),
+        conditions(
+            site, memory, inputs, plant, loads, headroom, force, outcomes, wanted, electric.trips
+        )
+        + electric.conditions(off),
         {**things_dead(site, plant.losses), **hangs_below_now(site, inputs)},
         now_s=now_s,
         now_ms=inputs.now_ms,
@@ -209,8 +203,9 @@ def decide(
         loops=loop_memories,
         alarms=alarm_memory,
         efficiency=efficiency_memory,
-        trips=trip_memory,
-        reconcile=reconcile_memory,
+        trips=electric.trip_memory,
+        reconcile=electric.reconcile_memory,
+        offs=off,
         corrective=beyond_memory,
         plan=inputs.plan if inputs.plan is not None else memory.plan,
         asked_s=asked_s,
@@ -240,9 +235,8 @@ def decide(
         teller=teller,
         withheld=withheld,
     )
-    facts["trips"] = trip_facts(site, trips)
     facts["corrective"] = beyond.to_json()
-    facts["wiring"] = wiring_facts(residuals)
+    facts |= electric.facts(site, off)
     facts["maintenance"] = told(inputs.maintenance, inputs.now_ms, headroom.ok)
     decision = Decision(
         cycle=inputs.cycle,

@@ -108,6 +108,8 @@ class Teller:
     def _object(self, what: str, members: Sequence[tuple[int, float]]) -> str:
         values = [value for _, value in members]
         low, high = min(values), max(values)
+        if what.endswith(":power_off"):
+            return f"{what.partition(':')[0]} to off"
         if what != "caps":
             return f"the supply temperature of {what} to {high:.1f} °C"
         watts = f"{high:.0f} W" if round(low) == round(high) else f"{low:.0f}-{high:.0f} W"

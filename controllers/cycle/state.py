@@ -13,6 +13,7 @@ from controllers.alarms import AlarmMemory
 from controllers.allocation import Plan, Problem, Solver
 from controllers.cooling import LoopMemory
 from controllers.corrective import CorrectiveMemory
+from controllers.cycle.poweroff import OffMemory
 from controllers.efficiency import EfficiencyMemory
 from controllers.gpu_caps import CapMemory
 from controllers.loads import LoadsMemory
@@ -187,6 +188,7 @@ class Memory:
     efficiency: EfficiencyMemory
     trips: TripMemory = field(default_factory=TripMemory)
     reconcile: ReconcileMemory = field(default_factory=ReconcileMemory)
+    offs: OffMemory = field(default_factory=OffMemory)
     corrective: CorrectiveMemory = field(default_factory=CorrectiveMemory)
     plan: FinishedPlan | None = None
     asked_s: float | None = None
