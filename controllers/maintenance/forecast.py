@@ -1,6 +1,7 @@
 """The load to expect in a window: the same hours of the same weekday in past weeks.
 
-Per load the 99th percentile of the 5-min maxima of its metered power, with the meter's accuracy.
+Per load the 99th percentile of the quarter-hour maxima of its metered power (the roll-ups that are
+kept for years), with the meter's accuracy.
 Feeds are summed bucket by bucket, maximum by maximum, which is never less than the maximum of the
 sum. A load without enough history counts at its worst: nameplate, or all that its boards may draw.
 """
@@ -19,7 +20,7 @@ from facility.site import SiteModel
 
 QUANTILE: Final = 0.99
 #: Buckets of this length, s.
-STEP_S: Final = 300.0
+STEP_S: Final = 900.0
 #: A week with fewer of its buckets measured says nothing.
 COVERAGE: Final = 0.5
 
@@ -50,7 +51,7 @@ class Forecast:
         known = len(names) - len(without)
         if known:
             basis = (
-                f"p{100.0 * QUANTILE:.0f} of 5-min maxima, {when}, "
+                f"p{100.0 * QUANTILE:.0f} of 15-min maxima, {when}, "
                 f"{self.weeks} past week{'s' if self.weeks > 1 else ''}"
             )
             if without:

@@ -251,7 +251,7 @@ async def test_the_same_hour_of_past_weeks_is_the_forecast(api: Caller, hall: Me
     assert forecast["loads"]["r01"] == pytest.approx(14_000.0 * 1.02)
     assert forecast["from_history"] == 8
     assert set(forecast["worst_case"]) == {"cdu-1", "cdu-2"}
-    assert "p99 of 5-min maxima, Tuesday 2026-12-01" in forecast["basis"]
+    assert "p99 of 15-min maxima, Tuesday 2026-12-01" in forecast["basis"]
     assert "2 of 10 loads at nameplate" in forecast["basis"]
 
 
