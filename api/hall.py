@@ -132,6 +132,7 @@ class ServiceStatus:
         epoch: of the hall's controller lease; None while another controller holds it.
         cycle_ms: p50, p99 and max of recent cycles, milliseconds.
         samples_stored, samples_dropped: since start.
+        samples_queued: wait to be written; they wait since `samples_waiting_s` seconds.
         remote: remote-write, None where the file names no receiver.
     """
 
@@ -144,6 +145,8 @@ class ServiceStatus:
     cycle_ms: Mapping[str, float] = field(default_factory=dict)
     samples_stored: int = 0
     samples_dropped: int = 0
+    samples_queued: int = 0
+    samples_waiting_s: float = 0.0
     remote: RemoteHealth | None = None
 
 

@@ -133,6 +133,12 @@ class _Numbers:
             ("leader", "Whether this controller holds the lease", float(status.epoch is not None)),
             ("samples_stored", "Samples stored since start", status.samples_stored),
             ("samples_dropped", "Samples dropped since start", status.samples_dropped),
+            ("samples_queued", "Samples that wait to be written", status.samples_queued),
+            (
+                "samples_waiting_seconds",
+                "How long the oldest of them has waited",
+                status.samples_waiting_s,
+            ),
         ):
             if value is not None:
                 yield GaugeMetricFamily(f"wattkeeper_{name}", text, value=value)

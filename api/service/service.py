@@ -201,6 +201,8 @@ class Service:
             cycle_ms=cycle_milliseconds(took),
             samples_stored=stats.samples,
             samples_dropped=stats.dropped_samples,
+            samples_queued=stats.queued_samples,
+            samples_waiting_s=stats.waiting_s,
             remote=None if self.remote is None else self.remote.health(),
         )
 

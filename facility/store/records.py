@@ -289,6 +289,9 @@ class StoreStats:
         available: whether the last write worked.
         error: of the last failed write while not available.
         queued_scans, queued_samples: waiting to be written.
+        max_queued_samples: the bound; beyond it the oldest scans are dropped and counted.
+        waiting_s: how long the oldest has waited, 0 if none does; a second or more says that the
+            database does not keep up.
         scans, samples: written since opening.
         dropped_scans, dropped_samples: lost to the bound of the queue since opening.
         spilled: journal entries waiting in the spill file.
@@ -305,3 +308,5 @@ class StoreStats:
     dropped_samples: int
     spilled: int
     busy_s: float
+    max_queued_samples: int = 0
+    waiting_s: float = 0.0

@@ -179,6 +179,8 @@ class Store(Samples, Tidying, JournalPart, Alarms, People, Works, Drills, Cords)
             dropped_samples=self._inbox.dropped_samples,
             spilled=self._committer.spilled,
             busy_s=self._committer.busy_s,
+            max_queued_samples=self._inbox.max_samples,
+            waiting_s=self._writer.waiting_s(),
         )
 
     def ping(self) -> Future[None]:

@@ -54,7 +54,7 @@ class Inbox:
     """
 
     def __init__(self, max_samples: int, max_jobs: int) -> None:
-        self._max_samples = max_samples
+        self.max_samples = max_samples
         self._max_jobs = max_jobs
         self._jobs: tuple[deque[Job], ...] = tuple(deque() for _ in Urgency)
         self._scans: deque[tuple[float, Scan]] = deque()
@@ -164,7 +164,7 @@ class Inbox:
         )
 
     def _trim(self) -> None:
-        while self.samples > self._max_samples and self._scans:
+        while self.samples > self.max_samples and self._scans:
             _, scan = self._scans.popleft()
             self.samples -= scan.values.size
             self.lose(scan, "queue full")

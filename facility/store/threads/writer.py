@@ -57,6 +57,12 @@ class Writer:
         if due:
             self._write_scans()
 
+    def waiting_s(self) -> float:
+        """How long the oldest queued scan has waited; 0 if none does."""
+        with self._wake:
+            oldest_s = self._inbox.oldest_s()
+        return 0.0 if oldest_s is None else self._clock.monotonic_s() - oldest_s
+
     def submit(self, job: Job) -> None:
         """Queue a job; its future tells when it is committed."""
         with self._wake:

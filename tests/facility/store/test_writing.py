@@ -428,3 +428,48 @@ def test_a_database_file_taken_away_while_in_use_is_an_outage_and_not_a_silent_l
         assert store.counts().result().decisions == 1
     finally:
         store.close()
+
+
+def test_back_pressure_is_seen_before_anything_is_dropped(tmp_path: Path) -> None:
+    clock = SteppedClock()
+    store = open_store(
+        f"sqlite:///{tmp_path / 'hall.db'}", clock, inline=True, max_queued_samples=40
+    )
+    assert (store.stats().waiting_s, store.stats().max_queued_samples) == (0.0, 40)
+    store.put(at(0))
+    clock.step(0.3)
+    assert store.stats().waiting_s == pytest.approx(0.3)
+    assert store.stats().queued_samples == 4
+    store.flush().result()
+    assert (store.stats().waiting_s, store.stats().queued_samples) == (0.0, 0)
+    store.close()
+
+
+def test_background_work_never_shares_a_transaction_and_comes_last() -> None:
+    inbox = Inbox(10, 10)
+    for name, urgency in (
+        ("compaction 1", Urgency.BACKGROUND),
+        ("compaction 2", Urgency.BACKGROUND),
+        ("alarm", Urgency.ALARMS),
+        ("intent", Urgency.JOURNAL),
+    ):
+        inbox.add_job(Job(urgency, lambda _, name=name: name))
+    taken = []
+    with sa.create_engine("sqlite://").connect() as connection:
+        while inbox.has_jobs:
+            taken.append([job.run(connection) for job in inbox.take_jobs()])
+    assert taken == [["intent", "alarm"], ["compaction 1"], ["compaction 2"]]
+
+
+def test_when_the_queue_is_full_old_scans_go_and_no_job_does() -> None:
+    inbox = Inbox(40, 3)
+    jobs = [Job(urgency, lambda _: None) for urgency in Urgency]
+    assert all(inbox.add_job(job) for job in jobs)
+    for second in range(30):
+        inbox.add_scan(at(second), float(second))
+    assert (inbox.scans, inbox.samples) == (10, 40)
+    assert (inbox.dropped_scans, inbox.dropped_samples) == (20, 80)
+    assert [scan.source_ms for _, scan in inbox.take_scans()] == [
+        at(second).source_ms for second in range(20, 30)
+    ]
+    assert inbox.take_every_job() == jobs
