@@ -10,7 +10,7 @@ shedding does not wait until it is clear what was lost.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import numpy as np
@@ -121,6 +121,8 @@ def corrective(
     if site.facility.power.mode != "corrective":
         return Corrective(), CorrectiveMemory()
     bands = bands_of(site)
+    if shedding is not None:
+        shedding = replace(shedding, shed_s=max(shedding.shed_s, site.facility.power.shed))
     missing = [
         *_about_drills(shedding, now_ms),
         *([] if acts else ["caps cannot all be lowered: no lease, no journal or not in auto"]),

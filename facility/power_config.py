@@ -165,3 +165,4 @@ class Power(Strict):
     psu_efficiency: Share = 0.96
     resecure: Annotated[str | float, BeforeValidator(resecure_of)] = 900.0
     mode: Literal["preventive", "corrective"] = "preventive"
+    shed: Annotated[DurationS, Field(ge=5.0)] = 5.0  # least T_shed; longer: longer leases, less

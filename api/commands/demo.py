@@ -18,6 +18,7 @@ from drivers.bus import split_url
 from drivers.known import DriverKnowledge
 from drivers.sim import scenarios
 from facility.checking import examine
+from facility.config import Facility
 from facility.units import QuantityError, parse_quantity
 
 MAX_SECONDS = 7 * 86400.0
@@ -56,7 +57,8 @@ def run(
     words = _unusable(port, record, broker)
     if words is not None:
         return refuse_words(f"wattkeeper demo: {words}", json=json)
-    options = DemoOptions(file, scenario, seed, seconds, port, record, broker)
+    drill = _drilled(loaded.facility)
+    options = DemoOptions(file, scenario, seed, seconds, port, record, broker, drill)
     try:
         report = asyncio.run(run_demo(options))
     except ChildDied as error:
@@ -66,6 +68,14 @@ def run(
     else:
         typer.echo("\n".join(sentences(report)))
     return 0
+
+
+def _drilled(facility: Facility) -> str | None:
+    """What a corrective hall drills before the scenario: its last PDU, else its last element."""
+    if facility.power.mode != "corrective":
+        return None
+    elements = facility.power.elements
+    return [*elements, *(name for name, e in elements.items() if e.kind == "pdu")][-1]
 
 
 def _no_scenario(scenario: str) -> str | None:

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from api.demo.children import ChildDied, ServiceChild, Simulator
+from api.demo.drilling import drill_first
 from api.demo.receiver import Receiver
 from api.demo.report import document
 from api.service.account import read_account
@@ -30,7 +31,11 @@ SETTLE_S = 20.0
 
 @dataclass(frozen=True)
 class DemoOptions:
-    """What was asked for on the command line; `seconds` None runs until interrupted."""
+    """What was asked for on the command line; `seconds` None runs until interrupted.
+
+    `drill`: the element of a drill before the scenario begins; a corrective site engages nothing
+    without one.
+    """
 
     config: str
     scenario: str
@@ -39,6 +44,7 @@ class DemoOptions:
     port: int
     record: str | None = None
     broker: str | None = None
+    drill: str | None = None
 
 
 def _say(text: str) -> None:
@@ -75,6 +81,8 @@ class _Demo:
             url = await service.start()
             self._greet(url)
             await self._settle(service)
+            if self.options.drill is not None:
+                await drill_first(url, self.keys["engineer"], self.options.drill)
             await simulator.begin()
             await self._until_the_end(simulator, service)
             await asyncio.sleep(DRAIN_S if self.options.seconds is not None else 0.0)

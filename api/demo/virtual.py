@@ -69,6 +69,7 @@ class VirtualOptions:
 
     Attributes:
         meanwhile: what people do with the service, from the start of the scenario's clock on.
+        before: what they do before it, once every device has spoken.
         watch: sees the world and the service of the moment after each of the plant's steps, from
             the start of the scenario's clock on.
     """
@@ -80,6 +81,7 @@ class VirtualOptions:
     database: Path
     record: Path | None = None
     meanwhile: Callable[[Service], Coroutine[Any, Any, None]] | None = None
+    before: Callable[[Service], Coroutine[Any, Any, None]] | None = None
     watch: Callable[[World, Service], None] | None = None
 
 
@@ -117,6 +119,8 @@ class _Virtual:
         plant = asyncio.create_task(self.hall.run(), name="plant")
         await self._start()
         await self._pass(SETTLE_S, plant)
+        if options.before is not None:
+            await options.before(self.service)
         self.hall.world.begin()
         people = None
         if options.meanwhile is not None:

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 from fastapi import APIRouter, Depends, Path, Query
 from pydantic import Field
 
-from api.picture import finite, iso
+from api.picture import fact, finite, iso
 from api.problems import Problem
 from api.routes import actions
 from api.routes.deps import HallDep, Operator, Viewer, needs, problems
@@ -49,6 +49,16 @@ async def drills(
     fall of the rack meters (`meters_fell_s`), and to both (`shed_s`), s.
     """
     return [_told(drill) for drill in await hall.drills.listed(limit)]
+
+
+@router.get("/corrective", summary="Corrective mode", dependencies=[Depends(needs(Role.VIEWER))])
+async def corrective(hall: HallDep) -> dict[str, Any]:
+    """Whether limits beyond those for hours are in force in cases of loss, and what is missing."""
+    found = fact(hall.decision(), "corrective")
+    if not found:
+        raise Problem("unavailable", "no cycle has decided on it yet")
+    answer: dict[str, Any] = finite(found)
+    return answer
 
 
 @router.post(

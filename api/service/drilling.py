@@ -33,6 +33,8 @@ log = structlog.get_logger(__name__)
 
 #: How long caps are given to come back before the next drill may start.
 RESTORE_S: Final = 300.0
+#: Statuses come each second, and are looked at each second.
+READ_BACK_S: Final = 2.5
 #: A cap within this share of the one before counts as restored.
 BACK: Final = 0.99
 
@@ -218,6 +220,8 @@ class ServiceDrills:
     async def _restored(self, run: _Run) -> float | None:
         """Seconds until every cap is back; None: not within RESTORE_S."""
         began_s = self._clock.monotonic_s()
+        # What was read back before the shed is still what is known of the caps.
+        await asyncio.sleep(READ_BACK_S)
         while (passed_s := self._clock.monotonic_s() - began_s) < RESTORE_S:
             caps = self._loop.memory.caps.readback_w
             lowered = ~np.isnan(run.found.caps_w)

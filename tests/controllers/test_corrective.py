@@ -78,6 +78,20 @@ def test_a_slower_shed_allows_less() -> None:
     assert max(caps(slow)) < min(caps(fast))
 
 
+def test_a_site_may_reckon_with_a_slower_shed_than_was_measured_for_longer_leases() -> None:
+    h = Hall(
+        Toy(
+            site_of(corrective_hall().replace("  resecure", "  shed: 30 s\n  resecure")),
+            cap_w=300.0,
+        )
+    )
+    h.shedding = Shedding(5.0, h.toy.now_ms - 1000, 1)
+    h.run(60)
+    assert told(h)["shed_s"] == 30.0
+    assert told(h)["lease_s"] == 14.0
+    assert caps(h) == caps(at_work(shed_s=30.0))
+
+
 MISSING: list[tuple[Callable[[Hall], object], str]] = [
     (lambda h: setattr(h, "shedding", None), "no drill"),
     (lambda h: setattr(h, "shedding", Shedding(5.0, h.toy.now_ms - PROVES_MS, 1)), "30 days"),
