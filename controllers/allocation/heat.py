@@ -9,7 +9,7 @@ import numpy as np
 
 from facility import config
 from facility.points import FloatArray
-from facility.topology import Topology
+from facility.topology import Topology, cooling_left
 
 
 @dataclass(frozen=True)
@@ -31,25 +31,23 @@ class HeatRow:
 def heat_rows(topology: Topology, loops: Mapping[str, config.Loop]) -> tuple[HeatRow, ...]:
     """One row per loop for the normal case and for each case that changes its CDUs or racks.
 
-    The heat that a loop takes away falls with its flow: `flow_one_cdu_lost` for each CDU that is
-    dark or in maintenance, nothing when all are.
+    The heat that a loop takes away falls with its flow; see `facility.topology.cooling_left`.
     """
     rows: list[HeatRow] = []
     up = topology.compiled.up
-    for name, loop in loops.items():
+    for left in cooling_left(topology, loops):
+        name, loop = left.loop, loops[left.loop]
         share = np.zeros(len(topology.loads))
         for rack, part in loop.racks.items():
             share[topology.load_index[rack]] = part
-        cdus = [topology.load_index[load] for load in loop.cdus.values()]
         seen: set[tuple[float, bytes]] = set()
-        mine = [*cdus, *(topology.load_index[rack] for rack in loop.racks)]
+        mine = [*left.cdus.tolist(), *(topology.load_index[rack] for rack in loop.racks)]
         # Cases in which the same of its CDUs and racks are up make the same row: the first counts.
         firsts = np.unique(up[:, mine], axis=0, return_index=True)[1]
         for k in np.sort(firsts).tolist():
             case = topology.case_names[k]
-            dark = sum(not up[k, i] or i in topology.idle for i in cdus)
-            left = 0.0 if cdus and dark == len(cdus) else loop.flow_one_cdu_lost**dark
-            row = HeatRow(name, case, share * up[k], loop.heat_capacity * left)
+            capacity_w = loop.heat_capacity * float(left.share[k])
+            row = HeatRow(name, case, share * up[k], capacity_w)
             key = (row.capacity_w, row.share.tobytes())
             if key not in seen:
                 seen.add(key)

@@ -84,8 +84,8 @@ def explain(
         texts = _because(problem, caps_w, parked, binding, pool, slack_w)
     because = tuple(texts[problem.unit].tolist())
     prices = _prices(problem, caps_w, parked, price, pool)
-    priced = {(p.element, p.case) for p in prices}
-    return Explanation(because, parked, prices, together(problem, pool, slack_w, priced))
+    groups = together(problem, pool, slack_w, np.flatnonzero(price > 0.0))
+    return Explanation(because, parked, prices, groups)
 
 
 def place(name: tuple[str, str]) -> str:

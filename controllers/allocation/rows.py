@@ -49,13 +49,23 @@ class _Identity:
         return isinstance(other, _Identity) and other.structure is self.structure
 
 
+def _runs(low: IntArray, high: IntArray) -> tuple[IntArray, IntArray]:
+    """Which run and which place, for all places of the runs low..high, one after another."""
+    size = high - low
+    ends = np.cumsum(size)
+    total = int(ends[-1]) if len(ends) else 0
+    return np.repeat(np.arange(len(size)), size), np.arange(total) + np.repeat(
+        low - (ends - size), size
+    )
+
+
 @lru_cache(maxsize=32)
-def _by_check(key: _Identity) -> tuple[IntArray, list[int]]:
+def _by_check(key: _Identity) -> tuple[IntArray, IntArray]:
     """Entries of the normal case sorted by check, and where each check's begin."""
     of = key.structure.base_check
     order = np.argsort(of, kind="stable")
     first = np.searchsorted(of[order], np.arange(len(key.structure.limit_w) + 1))
-    return order, first.tolist()
+    return order, first.astype(np.int64)
 
 
 class Rows:
@@ -103,17 +113,20 @@ class Rows:
         """float64[len(rows), L]: W on each row per W of each load."""
         shares, structure = self.problem.shares, self.problem.shares.structure
         out = np.zeros((len(rows), len(self.problem.base_w)))
+        wanted = np.array(rows, dtype=np.int64)
+        heat = wanted >= len(self.cells)
+        if heat.any():
+            out[heat] = self.heat_share[wanted[heat] - len(self.cells)]
+        where = np.flatnonzero(~heat)
+        cells = self.cells[wanted[where]]
         order, first = _by_check(_Identity(structure))
-        for i, row in enumerate(rows):
-            if row >= len(self.cells):
-                out[i] = self.heat_share[row - len(self.cells)]
-                continue
-            cell = int(self.cells[row])
-            check = int(structure.cell_check[cell])
-            on = order[first[check] : first[check + 1]]
-            out[i, structure.base_load[on]] = shares.base_w[on]
-            low, high = np.searchsorted(structure.group_cell, (cell, cell + 1))
-            out[i, structure.group_load[low:high]] = shares.group_w[low:high]
+        check = structure.cell_check[cells]
+        row, at = _runs(first[check], first[check + 1])
+        on = order[at]
+        out[where[row], structure.base_load[on]] = shares.base_w[on]
+        low, high = np.searchsorted(structure.group_cell, (cells, cells + 1))
+        row, at = _runs(low, high)
+        out[where[row], structure.group_load[at]] = shares.group_w[at]
         return out
 
     def name(self, row: int) -> tuple[str, str]:
@@ -187,8 +200,11 @@ class Pool:
             self.numbers += fresh
             self._known[fresh] = True
             more = self.rows.weights(fresh)
-            self.matrix = np.vstack([self.matrix, more])
-            self.columns = np.vstack([self.columns, self.rows.problem.lumps.columns(more)])
+            lumps = self.rows.problem.lumps
+            self.matrix = np.vstack([self.matrix, more]) if len(self.matrix) else more
+            self.columns = self.matrix
+            if len(lumps.wide):
+                self.columns = lumps.columns(self.matrix)
             self.limit_w = np.concatenate([self.limit_w, self.rows.limit_w[fresh]])
         return len(fresh)
 

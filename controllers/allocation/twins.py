@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 import numpy as np
 
 from controllers.allocation.problem import Problem
 from controllers.allocation.rows import Pool
-from facility.points import FloatArray
+from facility.points import FloatArray, IntArray
 
 #: A limit with less room, W, holds back what one more kW elsewhere would free (1 % of it).
 NO_ROOM_W: Final = 10.0
@@ -20,10 +20,7 @@ ALIKE: Final = 1e-6
 
 
 def together(
-    problem: Problem,
-    pool: Pool,
-    slack_w: FloatArray,
-    priced: Collection[tuple[str, str]],
+    problem: Problem, pool: Pool, slack_w: FloatArray, priced: IntArray
 ) -> tuple[tuple[str, ...], ...]:
     """Groups of two or more elements that must all gain before any of their nodes does.
 
@@ -31,11 +28,11 @@ def together(
         problem: the question.
         pool: the rows written out.
         slack_w: float64[rows], W left on every row at the caps found.
-        priced: (element, case) of the rows that have a price.
+        priced: rows of the pool that have a price.
     """
-    if not priced:
-        return ()
     rows, slack = pool.rows, slack_w
+    if not len(priced):
+        return ()
     tight = np.flatnonzero(slack <= NO_ROOM_W)
     tight = tight[np.argsort(slack[tight], kind="stable")][:LOOKED_AT]
     if not len(tight):
@@ -45,18 +42,19 @@ def together(
     managed[problem.rack] = True
     # Equal rows have equal sums under any weights; few others do, and those are looked at whole.
     mix = np.where(managed, np.cos(np.arange(1, len(managed) + 1)), 0.0)
-    sums, size = weights @ mix, weights @ np.abs(mix)
+    own = pool.matrix[priced]
+    apart = np.abs((own @ mix)[:, None] - (weights @ mix)[None, :])
+    size = (own @ np.abs(mix))[:, None] + (weights @ np.abs(mix))[None, :]
+    near = apart <= ALIKE * size
     groups: dict[str, list[str]] = {}
-    for at, number in enumerate(pool.numbers):
-        name = rows.name(number)
-        if slack[number] > NO_ROOM_W or name not in priced:
+    for i, at in enumerate(priced.tolist()):
+        number = pool.numbers[at]
+        if slack[number] > NO_ROOM_W:
             continue
-        own = pool.matrix[at]
-        near = np.abs(sums - own @ mix) <= ALIKE * (size + own @ np.abs(mix))
-        found = [name[0]]
-        for i in np.flatnonzero(near & (tight != number)):
-            if bool(np.all((np.abs(weights[i] - own) <= ALIKE * own) | ~managed)):
-                found.append(rows.name(int(tight[i]))[0])
+        found = [rows.name(number)[0]]
+        for j in np.flatnonzero(near[i] & (tight != number)):
+            if bool(np.all((np.abs(weights[j] - own[i]) <= ALIKE * own[i]) | ~managed)):
+                found.append(rows.name(int(tight[j]))[0])
         meets = [groups[e] for e in dict.fromkeys(found) if e in groups]
         whole = list(dict.fromkeys([*(e for group in meets for e in group), *found]))
         groups |= dict.fromkeys(whole, whole)

@@ -96,7 +96,9 @@ def _step(
     Of limits that bind for the same nodes only the tighter keeps a price: the other's change is
     fixed first, and what it leaves to do falls to the rest. None where nothing gives way.
     """
-    bend = (columns * give) @ columns.T
+    gives = give > 0.0
+    part = columns[:, gives]
+    bend = (part * give[gives]) @ part.T
     bent = np.diag(bend).copy()
     if not bent.max(initial=0.0) > 0.0:
         return None

@@ -174,9 +174,7 @@ class Stage:
             return None
         room = self.pool.limit_w - self.pool.matrix @ settled.asked.load_w
         keep = (settled.row_price > 0.0) | (room <= NEAR * self.pool.limit_w)
-        self.memory.numbers = [
-            row for row, kept in zip(self.pool.numbers, keep, strict=True) if kept
-        ]
+        self.memory.numbers = np.array(self.pool.numbers, dtype=np.int64)[keep].tolist()
         self.memory.row_price = settled.row_price[keep]
         caps = self._inward(settled.asked.cap_w)
         return self._result(caps, settled.row_price, settled.asked.load_price)
