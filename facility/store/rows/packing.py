@@ -215,7 +215,7 @@ def unpack_all(scans: Sequence[bytes], n: int) -> tuple[FloatArray, ByteArray]:
     if not all(scans):
         raise ValueError("an empty packed scan")
     flags = np.frombuffer(bytes(map(itemgetter(0), scans)), np.uint8)
-    for one in np.unique(flags).tolist():
+    for one in np.flatnonzero(np.bincount(flags)).tolist():
         where = np.flatnonzero(flags == one)
         whole = len(where) == len(scans)
         some = scans if whole else [scans[i] for i in where.tolist()]
