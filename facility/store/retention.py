@@ -33,7 +33,7 @@ class Submit(Protocol):
 #: What one transaction takes away at most: of chunks, scans, roll-ups, and pages given back.
 CHUNKS: Final = 4
 SCANS: Final = 2_000
-ROLLUPS: Final = 2_000
+ROLLUPS: Final = 500
 PAGES: Final = 256
 #: A file shrinks while more than this many pages, and more than this share, are free.
 FREE_PAGES: Final = 4_096

@@ -6,6 +6,8 @@ So they are there once the chunk is, and again whenever late data reopens it.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import cached_property
+from typing import Final
 
 import numpy as np
 import sqlalchemy as sa
@@ -16,6 +18,8 @@ from facility.store.rollups import PointRules
 from facility.store.rows import chunks, rollups
 from facility.store.rows.chunks import HOUR_MS, Hour
 from facility.store.rows.tables import point
+
+_MANY: Final = 500
 
 
 class Rolling:
@@ -34,11 +38,23 @@ class Rolling:
         self._rules = rules
         with reader.begin() as connection:
             self._layouts = chunks.layouts(connection)
-            rows = connection.execute(sa.select(point.c.id, point.c.ref)).all()
-        self._names = {row.id: PointId(*row.ref.split(":", 2)) for row in rows}
+
+    @cached_property
+    def _shared(self) -> IntArray:
+        """Numbers of the points that stand in more than one layout."""
         every = np.concatenate([ids for _, ids in self._layouts] or [np.zeros(0, np.int64)])
         numbers, times = np.unique(every, return_counts=True)
-        self._shared = numbers[times > 1]
+        return numbers[times > 1]
+
+    def _names(self, ids: IntArray) -> list[PointId]:
+        found: dict[int, str] = {}
+        numbers = ids.tolist()
+        with self._reader.begin() as connection:
+            for start in range(0, len(numbers), _MANY):
+                some = numbers[start : start + _MANY]
+                asked = sa.select(point.c.id, point.c.ref).where(point.c.id.in_(some))
+                found.update((row.id, row.ref) for row in connection.execute(asked))
+        return [PointId(*found[number].split(":", 2)) for number in numbers]
 
     def __call__(self, hour: Hour, point_ids: IntArray) -> Callable[[sa.Connection], None]:
         """What the writer does with an hour; see `facility.store.compaction.Beside`."""
@@ -59,7 +75,7 @@ class Rolling:
 
     def _sum_up(self, ids: IntArray, columns: Columns) -> rollups.Summed:
         quality = columns.quality.T if columns.quality.any() else None
-        points = [self._names[number] for number in ids.tolist()]
+        points = self._names(ids)
         return rollups.sum_up(ids, points, columns.times_ms, columns.values.T, quality, self._rules)
 
     def _elsewhere(self, hour: Hour, point_ids: IntArray) -> Sequence[tuple[IntArray, Columns]]:

@@ -49,28 +49,22 @@ class Tidying(Part):
         """
         over_ms = self._clock.utc_ms() - LATE_MS
 
-        def work(_: sa.Engine) -> int:
+        def work(engine: sa.Engine) -> int:
             days = 0
-            while self._settle_day(over_ms):
+            while self._settle_day(engine, over_ms):
                 days += 1
             return days
 
         return self._background.ask_in_pages(work)
 
-    def _settle_day(self, over_ms: int) -> bool:
-        """One day, a few hundred points in a transaction; False if none is over."""
-        site = self.rules.site
-
-        def begin(connection: sa.Connection) -> tuple[int, int] | None:
-            day = rollups.next_day(connection, site, over_ms)
-            if day is not None:
-                rollups.begin_day(connection, day[1])
-            return day
-
-        day = self._later(begin).result()
+    def _settle_day(self, engine: sa.Engine, over_ms: int) -> bool:
+        """One day, some points in a transaction; False if none is over."""
+        with engine.begin() as connection:
+            day = rollups.next_day(connection, self.rules.site, over_ms)
         if day is None:
             return False
         begin_ms, end_ms = day
+        self._later(lambda c: rollups.begin_day(c, end_ms)).result()
         last = 0
 
         def write(connection: sa.Connection) -> int | None:

@@ -184,7 +184,7 @@ def _runs(hours: Sequence[int]) -> list[tuple[int, int]]:
 
 
 def _last(stored: Pieces, parts: Sequence[Pieces], at_ms: int) -> tuple[int, float] | None:
-    """The last GOOD reading that is known before a moment, taken to be at its quarter's end."""
+    """The last GOOD reading before a moment; as old as it may be, so that no rise is refused."""
     best: tuple[int, float] | None = None
     for pieces in (stored, *parts):
         known: IntArray = np.flatnonzero((pieces.good > 0) & (pieces.starts_ms < at_ms))
@@ -192,7 +192,7 @@ def _last(stored: Pieces, parts: Sequence[Pieces], at_ms: int) -> tuple[int, flo
             start_ms = int(pieces.starts_ms[known[-1]])
             if best is None or start_ms >= best[0]:
                 best = (start_ms, float(pieces.last[known[-1]]))
-    return None if best is None else (min(best[0] + QUARTER_MS, at_ms) - 1, best[1])
+    return best
 
 
 def _over(part: Pieces, tail: Pieces, from_ms: int, to_ms: int) -> Pieces:

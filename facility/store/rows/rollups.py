@@ -44,6 +44,8 @@ _COLUMNS: Final = {
 }
 _KEY: Final = ("point_id", "start_ms")
 _MANY: Final = 500
+#: Points of a day that are written in one transaction: about 20,000 quarters are read for them.
+DAY_POINTS: Final = 200
 
 
 def _upsert(table: str, columns: Iterable[str]) -> str:
@@ -283,7 +285,8 @@ def write_day(connection: sa.Connection, ids: Sequence[int], begin_ms: int, end_
 def next_day(connection: sa.Connection, site: SiteDays, over_ms: int) -> tuple[int, int] | None:
     """The oldest day that has no rows yet and ended at or before `over_ms`; None: all have.
 
-    The caller writes it with `begin_day`, `write_day` for every point, `end_day`.
+    The caller writes it with `begin_day`, `write_day` for every point, `end_day`. To be asked of a
+    reader: until the first day is over it goes through all quarters.
     """
     done = meta.get(connection, DAYS_DONE)
     if done is None:
@@ -313,7 +316,7 @@ def days_done(connection: sa.Connection) -> int:
     return int(meta.get(connection, DAYS_DONE) or 0)
 
 
-def point_numbers(connection: sa.Connection, after: int, limit: int = _MANY) -> list[int]:
+def point_numbers(connection: sa.Connection, after: int, limit: int = DAY_POINTS) -> list[int]:
     """The numbers of points that follow `after`, rising."""
     asked = sa.select(point.c.id).where(point.c.id > after).order_by(point.c.id).limit(limit)
     return list(connection.execute(asked).scalars())
