@@ -2,7 +2,7 @@
 
 A level counts when every element of it that carries load is metered, and all load flows through
 it. Its meters are summed; the step from one level to the next is its efficiency. Losses smaller
-than the meters' accuracy are not known.
+than the meters' accuracy are not known; what is estimated for want of a meter adds to that.
 """
 
 from __future__ import annotations
@@ -53,12 +53,24 @@ def conversion(site: SiteModel, snapshot: Snapshot) -> dict[str, Any]:
             unknown.append(f"{kind}: other halls use it too")
             continue
         found.append((kind, float(element_w[carrying].sum())))
-    if len(feed_w) and not np.isnan(feed_w).any():
-        found.append(("rack", float(feed_w.sum())))
+    silent = np.isnan(feed_w) & ~site.topology.dead_feeds
+    of_racks = site.topology.feed_load < len(site.topology.racks)
+    estimated_w = 0.0
+    if len(feed_w) and not bool((silent & of_racks).any()):
+        # Pumps and the like are seldom metered: they count at their nameplates.
+        loads = np.unique(site.topology.feed_load[silent])
+        estimated_w = float(site.topology.nameplate_w[loads].sum())
+        known = ~np.isin(site.topology.feed_load, loads)
+        found.append(("rack", float(np.nansum(feed_w[known])) + estimated_w))
     else:
         unknown.append("rack: not every feed is metered")
-    steps = [_step(above, below, accuracy) for above, below in itertools.pairwise(found)]
-    whole = _step(found[0], found[-1], accuracy) if len(found) > 1 else None
+    doubt = 2.0 * accuracy
+    steps = [
+        _step(above, below, doubt, estimated_w if below[0] == "rack" else 0.0)
+        for above, below in itertools.pairwise(found)
+    ]
+    last_w = estimated_w if found and found[-1][0] == "rack" else 0.0
+    whole = _step(found[0], found[-1], doubt, last_w) if len(found) > 1 else None
     return {
         "levels": [{"level": kind, "power_w": watts} for kind, watts in found],
         "steps": steps,
@@ -79,9 +91,12 @@ def _weights(site: SiteModel) -> FloatArray:
     return out
 
 
-def _step(above: tuple[str, float], below: tuple[str, float], accuracy: float) -> dict[str, Any]:
+def _step(
+    above: tuple[str, float], below: tuple[str, float], doubt: float, estimated_w: float
+) -> dict[str, Any]:
     efficiency = below[1] / above[1] if above[1] > 0.0 else None
-    doubt = 2.0 * accuracy
+    if above[1] > 0.0:
+        doubt += estimated_w / above[1]
     state = "unknown"
     if efficiency is not None:
         if efficiency > 1.0 + doubt:
@@ -97,6 +112,7 @@ def _step(above: tuple[str, float], below: tuple[str, float], accuracy: float) -
         "out_w": below[1],
         "loss_w": above[1] - below[1],
         "efficiency": efficiency,
+        "estimated_w": estimated_w,
         "accuracy": doubt,
         "state": state,
     }

@@ -6,6 +6,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+import numpy as np
+
 from controllers.headroom import Headroom, study
 from controllers.maintenance.caps import CapsThatFollow, caps_that_follow
 from controllers.maintenance.consequences import Consequence, consequences
@@ -15,7 +17,7 @@ from facility.maintenance import Maintenance, out_of
 from facility.points import FloatArray
 from facility.topology import Topology
 
-#: What nobody may accept for a planned switching: it breaks something at once or leaves no plan.
+#: What nobody may accept for a planned switching: it breaks something at once.
 NO: Final = frozenset({"dark_racks", "dark_loads", "overload"})
 
 
@@ -75,6 +77,13 @@ def price(
     return Price(before, after, answer, caps, found)
 
 
+def _at_caps(now: Now, load_w: FloatArray) -> FloatArray:
+    """Loads of that time, managed racks held by the caps as they are now."""
+    managed = np.zeros(len(load_w), dtype=np.bool_)
+    managed[now.site.node_rack] = True
+    return np.asarray(np.where(managed, np.minimum(load_w, now.loads.load_w), load_w))
+
+
 def _caps(now: Now, topology: Topology, load_w: FloatArray) -> CapsThatFollow | None:
     if not now.site.nodes:
         return None
@@ -100,17 +109,19 @@ def switching(
     """
     cost = price(now, others, (element,), load_w, acting=acting)
     site, split = now.site, now.loads.split
+    held_w = _at_caps(now, load_w) if acting else load_w
     whole = View(
-        study(cost.before, load_w, split),
+        study(cost.before, held_w, split),
         _caps(now, cost.before, load_w) if acting else None,
         cost.before,
     )
-    without = View(study(cost.after, load_w, split), cost.caps, cost.before)
+    without = View(study(cost.after, held_w, split), cost.caps, cost.before)
     kind = site.facility.power.elements[element].kind
     views = {"whole": whole, "without": without}
     steps = steps_json(element, kind, site.facility.power, views)  # type: ignore[arg-type]
     codes = [one.code for one in cost.consequences]
-    refused = bool(NO.intersection(codes)) or (cost.caps is not None and not cost.caps.fits)
+    hopeless = cost.caps is not None and not cost.caps.fits and not codes
+    refused = hopeless or bool(NO.intersection(codes))
     answer = "no" if refused else ("if accepted" if codes else "yes")
     return {
         "element": element,
@@ -148,10 +159,16 @@ def text_of(statement: dict[str, Any]) -> str:
         ),
         "",
     ]
+    told: dict[tuple[str, ...], int] = {}
     for step in statement["steps"]:
-        mark = "ok " if step["safe"] else "NOT SAFE"
-        lines.append(f"{step['n']}. [{mark.strip()}] {step['do']}")
-        lines.extend(f"   - {note}" for note in _notes(step))
+        mark = "ok" if step["safe"] else "NOT SAFE"
+        lines.append(f"{step['n']}. [{mark}] {step['do']}")
+        notes = tuple(_notes(step))
+        if notes in told:
+            lines.append(f"   - as in step {told[notes]}")
+        elif notes:
+            told[notes] = step["n"]
+            lines.extend(f"   - {note}" for note in notes)
     if statement["other_work"]:
         lines += ["", f"Also out then: {', '.join(statement['other_work'])}."]
     lines += [

@@ -122,10 +122,17 @@ def test_losses_are_measured_from_level_to_level() -> None:
         for side in ("a", "b"):
             toy.changes[f"pdu-{rack}-{side}:total:active_power"] = 4_800.0
     found = conversion(toy.site, toy.snapshot())
-    assert [row["level"] for row in found["levels"]] == ["ups"]
-    assert found["source_to_rack"] is None
-    assert "rack: not every feed is metered" in found["unknown"]  # the CDUs' are not
+    # 19.2 kW of racks are measured, the CDUs' 1 kW is not.
+    assert [row["level"] for row in found["levels"]] == ["ups", "rack"]
+    whole = found["source_to_rack"]
+    assert (whole["out_w"], whole["estimated_w"]) == (20_200.0, 1_000.0)
+    assert whole["accuracy"] == pytest.approx(0.04 + 0.05)
+    assert whole["state"] == "good"
     assert "source: not all are metered" in found["unknown"]
+    toy.broken.add("pdu-r01-a")
+    blind = conversion(toy.site, toy.snapshot())
+    assert blind["source_to_rack"] is None
+    assert "rack: not every feed is metered" in blind["unknown"]
 
 
 def test_from_the_ups_to_metered_feeds_there_is_an_efficiency() -> None:
