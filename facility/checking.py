@@ -149,6 +149,14 @@ def _caps(at: tuple[str, str], node: Node) -> Iterator[Fault]:
     if node.min_cap > node.max_cap:
         yield (*at, "min_cap"), f"{node.min_cap:g} W is above max_cap {node.max_cap:g} W", None
         return
+    if node.floor_tokens is not None:
+        if node.curve is None:
+            yield (*at, "floor_tokens"), "a floor in tok/s needs a curve", None
+            return
+        needed = node.curve.cap_for(node.floor_tokens / node.gpus)
+        if needed > node.max_cap:
+            yield (*at, "floor_tokens"), f"no cap up to {node.max_cap:g} W gives that", None
+            return
     if not node.min_cap <= floor <= node.max_cap:
         yield (
             (*at, "floor"),

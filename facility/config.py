@@ -6,6 +6,7 @@ together. Field names are the file's keys.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Annotated, Literal
 
@@ -80,6 +81,13 @@ class Curve(Strict):
     k: PowerW
     n: float = Field(ge=1.0, le=50.0)
 
+    def cap_for(self, tokens_per_s: float) -> float:
+        """The least cap that gives `tokens_per_s` of one GPU, W; inf where none does."""
+        share = tokens_per_s / self.tm if self.tm > 0.0 else math.inf
+        if share >= 1.0:
+            return math.inf
+        return float(self.c0 + self.k * share / (1.0 - share**self.n) ** (1.0 / self.n))
+
 
 class NodeType(Strict):
     """What nodes share; every key may be overridden by the node itself."""
@@ -89,6 +97,7 @@ class NodeType(Strict):
     min_cap: PowerW
     max_cap: PowerW
     floor: PowerW | None = None
+    floor_tokens: TokenRate | None = None  # of the node: its floor is no lower than what gives it
     fallback: PowerW | None = None
     overhead: PowerW = 0.0
     priority: Literal["low", "normal", "high"] = "normal"

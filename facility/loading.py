@@ -121,6 +121,8 @@ def once(problems: Iterable[Problem]) -> Iterator[Problem]:
 
 def _with_defaults(node: Node) -> Node:
     floor = node.min_cap if node.floor is None else node.floor
+    if node.floor_tokens is not None and node.curve is not None:
+        floor = max(floor, node.curve.cap_for(node.floor_tokens / node.gpus))
     fallback = floor if node.fallback is None else node.fallback
     return node.model_copy(update={"floor": floor, "fallback": fallback})
 

@@ -77,6 +77,19 @@ def test_a_sound_file_has_no_fault() -> None:
         ("b: row-b}, rating: 30", "b: row-c}, rating: 30", "power.racks.r1.feeds.b", "row-c"),
         ("rack: r1, gpus", "rack: r9, gpus", "nodes.n1.rack", "no rack 'r9'"),
         ("min_cap: 200 W", "min_cap: 800 W", "nodes.n1.min_cap", "above max_cap"),
+        (
+            "max_cap: 700 W}",
+            "max_cap: 700 W, floor_tokens: 9 tok/s}",
+            "nodes.n1.floor_tokens",
+            "needs a curve",
+        ),
+        (
+            "max_cap: 700 W}",
+            "max_cap: 700 W, floor_tokens: 7900 tok/s,\n"
+            "    curve: {tm: 1000 tok/s, c0: 120 W, k: 300 W, n: 4}}",
+            "nodes.n1.floor_tokens",
+            "no cap up to 700 W gives that",
+        ),
         ("profile: pdu/some", "profile: pdu/sum", "devices.meter-a.profile", "no profile"),
         ("Europe/Berlin", "Europe/Berlim", "site.timezone", "no time zone"),
         ("cdus: {cdu: pump}", "cdus: {cdu: pumpe}", "cooling.loops.loop-1.cdus.cdu", "no load"),
