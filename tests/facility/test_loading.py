@@ -51,6 +51,18 @@ def test_floor_and_fallback_are_filled_in() -> None:
     assert (node.floor, node.fallback) == (300.0, 300.0)
 
 
+def test_a_floor_in_tokens_becomes_the_watts_that_give_them() -> None:
+    curve = "curve: {tm: 1000 tok/s, c0: 120 W, k: 300 W, n: 4}"
+    text = GOOD.replace("max_cap: 600 W", f"max_cap: 600 W, floor_tokens: 6400 tok/s, {curve}")
+    node = load_text(text).facility.nodes["big"]
+    assert node.floor is not None
+    x = (node.floor - 120.0) / 300.0
+    assert 8.0 * 1000.0 * x / (1.0 + x**4) ** 0.25 == pytest.approx(6400.0)
+    assert node.fallback == node.floor > 300.0
+    less = GOOD.replace("max_cap: 600 W", f"max_cap: 600 W, floor_tokens: 9 tok/s, {curve}")
+    assert load_text(less).facility.nodes["big"].floor == 300.0
+
+
 def test_the_demo_hall_loads() -> None:
     loaded = load_file(DEMO)
     assert len(loaded.facility.power.racks) == 8
