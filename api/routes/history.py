@@ -8,11 +8,11 @@ from typing import Annotated, Any, Final
 from fastapi import APIRouter, Depends, Query, Request
 from starlette.responses import StreamingResponse
 
-from api.hall import Hall
+from api.hall import Hall, Unknown
 from api.past import asking, shaping
 from api.past.asking import Asked, resumed
 from api.routes.deps import HallDep, ask, needs, problems
-from api.routes.points import known
+from api.routes.points import parsed
 from api.routes.schemas import HistoriesOut, HistoryOut
 from api.security import Role
 from facility.points import PointId
@@ -60,6 +60,22 @@ async def _as_csv(hall: Hall, wish: Asked, name: str, *, alone: bool) -> Streami
     return StreamingResponse(lines, media_type="text/csv", headers=headers)
 
 
+async def _named(hall: Hall, texts: Sequence[str]) -> list[PointId]:
+    """The points of references; also those of devices that are no longer in the file.
+
+    Raises:
+        Unknown: one is no device:part:kind, or neither in this hall nor ever stored.
+    """
+    points = [parsed(text) for text in texts]
+    gone = [point for point in points if point not in hall.table.index]
+    if gone:
+        stored = await ask(hall.store.stored(gone))
+        missing = [point for point in gone if point not in stored]
+        if missing:
+            raise Unknown(f"this hall has no point {str(missing[0])!r}")
+    return points
+
+
 @router.get(
     "/points/{ref}/history",
     response_model=HistoryOut,
@@ -88,7 +104,7 @@ async def history(
     of `limit` samples (`next` is the `cursor` of the page after), CSV (`format=csv` or
     `Accept: text/csv`) in one piece.
     """
-    point = known(hall, ref)
+    (point,) = await _named(hall, [ref])
     wish = asking.asked(
         [point], hall.clock.utc_ms(), from_, to, step, resolution, aggregate, limit, cursor
     )
@@ -97,11 +113,11 @@ async def history(
     return shaping.one_as_json(await ask(hall.store.past(wish.question), WAIT_S), wish.shown)
 
 
-def _points(hall: Hall, texts: Sequence[str]) -> list[PointId]:
+async def _points(hall: Hall, texts: Sequence[str]) -> list[PointId]:
     names = dict.fromkeys(name.strip() for text in texts for name in text.split(","))
     if len(names) > POINTS_MAX:
         raise asking.invalid("points", f"{len(names)} points, at most {POINTS_MAX} are given")
-    return [known(hall, name) for name in names]
+    return await _named(hall, list(names))
 
 
 @router.get(
@@ -130,7 +146,7 @@ async def histories(
     Raw samples have a row each.
     """
     wish = asking.asked(
-        _points(hall, points),
+        await _points(hall, points),
         hall.clock.utc_ms(),
         from_,
         to,

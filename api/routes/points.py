@@ -28,16 +28,25 @@ Kind = Annotated[str | None, Query(description="active_power, temperature …", 
 Many = Annotated[list[str] | None, Query(description="device:part:kind, repeated", max_length=500)]
 
 
+def parsed(text: str) -> PointId:
+    """A reference read.
+
+    Raises:
+        Unknown: not device:part:kind.
+    """
+    try:
+        return PointId.parse(text)
+    except ValueError as error:
+        raise Unknown(str(error)) from None
+
+
 def known(hall: Hall, text: str) -> PointId:
     """The point of a reference.
 
     Raises:
         Unknown: not device:part:kind, or not in this hall.
     """
-    try:
-        point = PointId.parse(text)
-    except ValueError as error:
-        raise Unknown(str(error)) from None
+    point = parsed(text)
     if point not in hall.table.index:
         raise Unknown(f"this hall has no point {text!r}")
     return point

@@ -14,7 +14,7 @@ import pytest
 
 from api.security import Role
 from api.service.point_rules import rules_of
-from facility.points import PointId
+from facility.points import Layout, PointId, PointSpec
 from tests.api.hall import START_MS, MemoryHall, scan_of
 
 V1 = "/api/v1"
@@ -142,6 +142,16 @@ async def test_several_points_come_side_by_side(api: Asking, hall: MemoryHall) -
         [POWER, "2800.0", "W", "good"],
         [POWER, "2900.0", "W", "good"],
     ]
+
+
+async def test_a_device_that_left_the_file_keeps_its_past(api: Asking, hall: MemoryHall) -> None:
+    gone = PointId("pdu-old", "total", "active_power")
+    layout = Layout("pdu-old", "fast", (PointSpec(gone, 0.0, 1e6),))
+    hall.store.put(scan_of(layout, START_MS - 60_000))
+    found = await api.json(f"/points/{gone}/history")
+    assert [s["mean"] for s in found["samples"]] == [11_800.0]
+    assert (await api.json(f"/history?points={gone}"))["series"][0]["mean"] == [11_800.0]
+    await api.json("/points/pdu-never:total:active_power/history", 404)
 
 
 @pytest.mark.parametrize(

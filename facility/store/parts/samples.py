@@ -10,6 +10,7 @@ import sqlalchemy as sa
 from facility.points import PointId, Scan
 from facility.store.parts.base import Part, T
 from facility.store.past import Answer, Question, answer, latest
+from facility.store.past.places import numbers
 from facility.store.records import DroppedRecord, Sample, Series
 from facility.store.rollups import PointRules
 from facility.store.rows import scans as scan_rows
@@ -35,6 +36,10 @@ class Samples(Part):
     def latest(self, points: Sequence[PointId]) -> Future[list[Sample]]:
         """The newest stored sample of each point, in the order asked."""
         return self._ask(lambda c: latest(c, points))
+
+    def stored(self, points: Sequence[PointId]) -> Future[frozenset[PointId]]:
+        """Those of the points of which anything was ever stored."""
+        return self._ask(lambda c: frozenset(numbers(c, points)))
 
     def history(
         self, point: PointId, from_ms: int, to_ms: int, step_s: float | None = None
