@@ -85,8 +85,10 @@ def test_a_sound_file_has_no_fault() -> None:
         ),
         (
             "max_cap: 700 W}",
-            "max_cap: 700 W, floor_tokens: 7900 tok/s,\n"
-            "    curve: {tm: 1000 tok/s, c0: 120 W, k: 300 W, n: 4}}",
+            (
+                "max_cap: 700 W, floor_tokens: 7900 tok/s,\n"
+                "    curve: {tm: 1000 tok/s, c0: 120 W, k: 300 W, n: 4}}"
+            ),
             "nodes.n1.floor_tokens",
             "no cap up to 700 W gives that",
         ),
