@@ -1,5 +1,6 @@
 """The power plant as a graph: who feeds whom, what each may carry, and every single loss."""
 
+from facility.topology.cooling import CoolingLeft, cases_json, cooling_left
 from facility.topology.graph import Source
 from facility.topology.plant import Case, Topology, phase_row
 from facility.topology.problems import (
@@ -16,9 +17,12 @@ from facility.topology.shares import Shares
 
 __all__ = [
     "Case",
+    "CoolingLeft",
     "Shares",
     "Source",
     "Topology",
+    "cases_json",
+    "cooling_left",
     "limit_of",
     "load_out",
     "named",
