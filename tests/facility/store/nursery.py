@@ -92,15 +92,13 @@ def child(url: str, spill: Path, n: int, pipe: int) -> None:
             work = store.compact(settle_ms=0) if turn % 2 == 0 else store.retire()
 
 
-def lines(pipe: int) -> Iterator[str]:
+def chunks_of(pipe: int) -> Iterator[bytes]:
     """What the child tells, until it is gone or says nothing for a long time."""
-    held = b""
     while select.select([pipe], [], [], 60.0)[0]:
         data = os.read(pipe, 1 << 16)
         if not data:
             return
-        *whole, held = (held + data).split(b"\n")
-        yield from (line.decode() for line in whole)
+        yield data
 
 
 def run_until_killed(url: str, spill: Path, n: int, rng: random.Random) -> tuple[str, list[str]]:
@@ -115,21 +113,18 @@ def run_until_killed(url: str, spill: Path, n: int, rng: random.Random) -> tuple
             os._exit(70)
     os.close(writes)
     kind, after = rng.choice(KINDS), rng.randrange(1, 7)
-    told: list[str] = []
-    telling = lines(reads)
-    for line in telling:
-        told.append(line)
-        if line == kind:
-            after -= 1
-        if after <= 0 or len(told) > 2_000:
+    told = b""
+    for data in chunks_of(reads):
+        told += data
+        if told.count(f"{kind}\n".encode()) >= after or len(told) > 20_000:
             break
     threading.Event().wait(rng.uniform(0.0, 0.015))
     os.kill(pid, signal.SIGKILL)
     _, status = os.waitpid(pid, 0)
-    with contextlib.closing(os.fdopen(reads, "rb", closefd=True)) as rest:
-        told += rest.read().decode().splitlines()
-    assert os.WIFSIGNALED(status), f"a child died by itself: {told[-3:]}"
-    return kind, told
+    told += b"".join(chunks_of(reads))
+    os.close(reads)
+    assert os.WIFSIGNALED(status), f"a child died by itself: {told[-80:]!r}"
+    return kind, told.decode().splitlines()
 
 
 def look(url: str, spill: Path, acked: int, intents: set[int]) -> tuple[int, int]:
@@ -154,11 +149,11 @@ def look(url: str, spill: Path, acked: int, intents: set[int]) -> tuple[int, int
     # Retention may have taken whole hours that its clock, which ran on by a batch, let go.
     newest_ms = BASE_MS + (acked + 2 * BATCH) * STEP_MS - KEEP_MS
     first = max((newest_ms - newest_ms % HOUR_MS - BASE_MS) // STEP_MS, 0)
-    missing = set(range(first, acked)) - set(numbers.tolist())
-    assert not missing, f"acknowledged and gone: {sorted(missing)[:5]}"
+    end = max(acked, int(numbers[-1]) + 1 if len(numbers) else 0)
+    missing = sorted(set(range(first, end)) - set(numbers.tolist()))
+    assert not missing, f"acknowledged up to {acked}, or older than what stands: {missing[:5]}"
     gone = roll_ups_are_whole(url, collections.Counter((numbers // PER_HOUR).tolist()))
-    last = int(numbers[-1]) + 1 if len(numbers) else acked
-    return max(acked, last), gone
+    return end, gone
 
 
 def roll_ups_are_whole(url: str, held: dict[int, int]) -> int:
@@ -201,17 +196,17 @@ def main(url: str, spill: Path, kills: int, seed: int) -> None:
             elif word == "i":
                 intents.add(int(number))
         acked, gone = look(url, spill, acked, intents)
-        # A batch that was written and not acknowledged stands; go on behind it, in whole batches.
-        acked = -(-acked // BATCH) * BATCH
-        fill_up(url, spill, acked)
+        # What was written and not acknowledged stands; go on behind it, in whole batches.
+        stands, acked = acked, -(-acked // BATCH) * BATCH
+        fill_up(url, spill, stands, acked)
     assert check(url) == []
     print(json.dumps({"kinds": kinds, "scans": acked, "intents": len(intents), "gone": gone}))
 
 
-def fill_up(url: str, spill: Path, acked: int) -> None:
+def fill_up(url: str, spill: Path, first: int, end: int) -> None:
     """Put what a killed batch left out, so that hours are whole."""
-    store, _ = opened(url, spill, acked, inline=True)
-    for n in range(max(acked - 2 * BATCH, 0), acked):
+    store, _ = opened(url, spill, end, inline=True)
+    for n in range(first, end):
         store.put(scan(PDU, np.full(8, float(n)), at_ms=BASE_MS + n * STEP_MS))
     store.flush().result()
     store.close()

@@ -98,7 +98,7 @@ def test_lines_of_the_first_release_are_chained_by_the_upgrade(url: str) -> None
     engine = writing_engine(url)
     lines = [
         {"at": START_MS + n, "actor": "ada", "subject": f"r{n}", "detail": '{"é": 1}'}
-        for n in range(4500)
+        for n in range(2500)
     ]
     insert = sa.text(
         "INSERT INTO audit (at_ms, actor, action, subject, detail) "

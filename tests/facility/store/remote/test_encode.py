@@ -116,12 +116,12 @@ def test_small_layouts_share_a_request_and_large_ones_are_cut(sink: RemoteSink) 
         sink.put(scan(layout(f"d{n}"), [1.0] * 4))
     (told,) = everything(sink)
     assert len(told) == 200
-    wide = layout("wide", points=25_000)
-    sink.put(scan(wide, np.arange(25_000.0)))
+    wide = layout("wide", points=13_000)
+    sink.put(scan(wide, np.arange(13_000.0)))
     parts = everything(sink)
-    assert [len(p) for p in parts] == [encode.MOST_SAMPLES, encode.MOST_SAMPLES, 5000]
+    assert [len(p) for p in parts] == [encode.MOST_SAMPLES, 3000]
     values = [number(samples[0][1]) for p in parts for samples in p.values()]
-    assert values == [float(n) for n in range(25_000)]
+    assert values == [float(n) for n in range(13_000)]
 
 
 @given(ms=st.integers(-10, encode.LAST_MS + 10), value=st.floats(width=64))
