@@ -18,7 +18,7 @@ from facility.checking import examine
 from facility.clock import SystemClock
 from facility.config import Facility
 from facility.errors import ConfigError
-from facility.topology import Topology, named, suggestion
+from facility.topology import Topology, cases_json, named, suggestion
 
 NO, USAGE = 1, 2
 
@@ -28,12 +28,16 @@ def headroom(path: str, loads_path: str | None, fail: Sequence[str], json: bool)
     read = _read(path, loads_path, fail, json=json)
     if isinstance(read, int):
         return read
-    _, topology, loads = read
+    facility, topology, loads = read
     load_w = topology.nameplate_w.copy()
     for name, watts in loads.load_w.items():
         load_w[topology.load_index[name]] = watts
     answer = study(topology, load_w, loads.split, _phases(loads))
-    _print(jsonlib.dumps(answer.to_json()) if json else headroom_text(answer))
+    document = {
+        **answer.to_json(),
+        "losses": cases_json(topology, facility.cooling.loops),
+    }
+    _print(jsonlib.dumps(document) if json else headroom_text(answer))
     return 0 if answer.ok else NO
 
 

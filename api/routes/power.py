@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, Query
@@ -10,7 +11,7 @@ from api.picture import fact, finite, iso
 from api.problems import Problem
 from api.routes.deps import HallDep, needs, problems
 from api.security import Role
-from facility.topology import named
+from facility.topology import Topology, cases_json, named
 
 router = APIRouter(
     tags=["power"], dependencies=[Depends(needs(Role.VIEWER))], responses=problems("unavailable")
@@ -40,6 +41,16 @@ async def headroom(
         raise Problem("unavailable", "no cycle has studied the topology yet")
     known: dict[str, Any] = finite(study)
     return known
+
+
+@router.get("/headroom/cases", summary="What each single loss darkens")
+async def headroom_cases(hall: HallDep) -> list[dict[str, Any]]:
+    """Per case of the file's plant: dead elements, dark racks, dark CDUs and pumps.
+
+    Per loop the flow (L/min) and the heat capacity (W) that are left. `/headroom` has the watts.
+    """
+    power, loops = hall.facility.power, hall.facility.cooling.loops
+    return await asyncio.to_thread(lambda: cases_json(Topology.of(power), loops))
 
 
 @router.get(

@@ -34,6 +34,7 @@ ROLES: dict[tuple[str, str], Role | None] = {
     ("GET", f"{V1}/readings/{{ref}}"): Role.VIEWER,
     ("GET", f"{V1}/headroom"): Role.VIEWER,
     ("GET", f"{V1}/single-line"): Role.VIEWER,
+    ("GET", f"{V1}/headroom/cases"): Role.VIEWER,
     ("GET", f"{V1}/allocation"): Role.VIEWER,
     ("GET", f"{V1}/decisions"): Role.VIEWER,
     ("GET", f"{V1}/decisions/latest"): Role.VIEWER,

@@ -14,8 +14,8 @@ import numpy as np
 import pytest
 
 from controllers.headroom import study
-from facility.config import Power
-from facility.topology import Shares, Source, Topology
+from facility.config import Loop, Power
+from facility.topology import Shares, Source, Topology, cases_json
 from tests.oracle import laws
 from tests.oracle.plants import Draw
 
@@ -54,10 +54,16 @@ class Pair:
             two = self.topology.feed_counts[self.topology.feed_load] == 2
             split[two] = np.nan
         load_w = np.array([self.loads_w[name] for name in self.topology.loads])
+        self.cooling = cases_json(self.topology, self._loops())
         self.shares = Shares.of(self.topology, split)
         self.load_w = load_w
         self.found = study(self.topology, load_w, split)
         self.wanted = laws.study(self.plant, self.loads_w, self.sources, unmeasured=self.unmeasured)
+
+    def _loops(self) -> dict[str, Loop]:
+        if self.loop is None:
+            return {}
+        return {"loop": Loop.model_validate_json(json.dumps(self.loop))}
 
 
 def differences(pair: Pair) -> list[str]:
@@ -71,7 +77,7 @@ def differences(pair: Pair) -> list[str]:
             out.append(f"{case.name}: dead {case.dead} != {sorted(facts.dead)}")
         if set(case.dark) != facts.dark:
             out.append(f"{case.name}: dark {case.dark} != {sorted(facts.dark)}")
-    out += _every_load(pair)
+    out += _every_load(pair) + _cooling(pair)
     for e, name in enumerate(topology.elements):
         verdict = wanted.elements[name]
         at = int(found.worst_case[e])
@@ -96,6 +102,23 @@ def differences(pair: Pair) -> list[str]:
             same = one == room if math.isinf(room) else close(one, room)
         if not same:
             out.append(f"{name}: may add {one} != {room}")
+    return out
+
+
+def _cooling(pair: Pair) -> list[str]:
+    """Dark CDUs, and the flow and heat capacity that each case leaves."""
+    out: list[str] = []
+    for told, (case, facts) in zip(pair.cooling, pair.wanted.cases.items(), strict=True):
+        dark = {*told["dark_racks"], *told["dark_loads"]}
+        if told["case"] != case or dark != facts.dark:
+            out.append(f"{case}: told {told}")
+        if pair.loop is None:
+            continue
+        gone, flow, heat_w = laws.cooling_left(pair.loop, facts.dark)
+        (left,) = told["loops"]
+        same = close(left["flow_lpm"], flow) and close(left["heat_capacity_w"], heat_w)
+        if left["dark_cdus"] != gone or not same:
+            out.append(f"{case}: cooling {left} != {gone}, {flow}, {heat_w}")
     return out
 
 
