@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import Final
 
@@ -160,8 +160,10 @@ def _summed(
                 parts[name].append(pieces)
             stretches = [(begin_ms, first_ms), *rest, (last_ms, end_ms)]
     left = asking.MAX_SAMPLES_READ
+    # What a counter counts in the first bucket begins with the reading before it.
+    early_ms = QUARTER_MS if _counts(question, where) else 0
     for some_ms, until_ms in stretches:
-        samples, more_ms = raw.read(engine, where, some_ms, until_ms, left)
+        samples, more_ms = raw.read(engine, where, some_ms - early_ms, until_ms, left)
         left -= sum(len(got.times_ms) for got in samples.values())
         if more_ms is not None or left < 0:
             raise HistoryLimit(
@@ -169,10 +171,15 @@ def _summed(
                 "with a wider step"
             )
         for name, got in samples.items():
-            counts = "delta" in question.wanted and is_counter(name.kind)
-            rule = rule_of(name) if counts else None
-            parts[name].append(from_samples(*got, edges, rule))
+            rule = rule_of(name) if early_ms and is_counter(name.kind) else None
+            before, inside = raw.split(got, some_ms)
+            parts[name].append(from_samples(*inside, edges, rule, before))
     return {name: joined(some) for name, some in parts.items() if some}
+
+
+def _counts(question: Question, points: Iterable[PointId]) -> bool:
+    """Whether it is asked what counters counted."""
+    return "delta" in question.wanted and any(is_counter(p.kind) for p in points)
 
 
 def _heads_suffice(question: Question, where: Mapping[PointId, list[Place]]) -> bool:
@@ -181,8 +188,7 @@ def _heads_suffice(question: Question, where: Mapping[PointId, list[Place]]) -> 
     A point of several layouts may have an hour in two of them, which only its samples can join.
     """
     whole = question.step_s is not None and question.step_s % (HOUR_MS / 1000) == 0.0
-    counts = "delta" in question.wanted and any(is_counter(p.kind) for p in where)
-    return whole and not counts and all(len(held) == 1 for held in where.values())
+    return whole and not _counts(question, where) and all(len(held) == 1 for held in where.values())
 
 
 def _raw(engine: sa.Engine, question: Question, where: dict[PointId, list[Place]]) -> Answer:

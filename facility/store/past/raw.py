@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 import numpy as np
 import sqlalchemy as sa
 
-from facility.points import ByteArray, FloatArray, IntArray, PointId
+from facility.points import ByteArray, FloatArray, Grade, IntArray, PointId
 from facility.store.chunks import Columns
 from facility.store.errors import StoreCorrupt
 from facility.store.past.places import Place
@@ -125,6 +125,17 @@ def _read_layout(
         return got, None
     more_ms = int(got.times_ms[most])
     return got.between(int(got.times_ms[0]), more_ms), more_ms
+
+
+def split(samples: Samples, at_ms: int) -> tuple[tuple[int, float] | None, Samples]:
+    """The last GOOD reading before a moment, and the samples from then on."""
+    first = int(np.searchsorted(samples.times_ms, at_ms))
+    early = Samples(samples.times_ms[:first], samples.values[:first], samples.quality[:first])
+    good = np.flatnonzero((early.quality & 0b11 == int(Grade.GOOD)) & np.isfinite(early.values))
+    rest = Samples(samples.times_ms[first:], samples.values[first:], samples.quality[first:])
+    if not len(good):
+        return None, rest
+    return (int(early.times_ms[good[-1]]), float(early.values[good[-1]])), rest
 
 
 def hours_with_scans(connection: sa.Connection, number: int, from_ms: int, to_ms: int) -> list[int]:

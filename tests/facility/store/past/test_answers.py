@@ -209,6 +209,7 @@ def test_an_answer_in_parts_is_the_answer(store: Store, clock: SteppedClock) -> 
         whole = store.past(Question((POWER, ENERGY), DAY_MS, clock.ms, step_s)).result()
         times: list[int] = []
         means: list[float] = []
+        deltas: list[float] = []
         from_ms: int | None = DAY_MS
         parts = 0
         while from_ms is not None:
@@ -216,11 +217,13 @@ def test_an_answer_in_parts_is_the_answer(store: Store, clock: SteppedClock) -> 
             part = store.past(q).result()
             times += part.series[0].times_ms.tolist()
             means += part.series[0].mean.tolist()
+            deltas += part.series[1].delta.tolist()
             from_ms = part.next_ms
             parts += 1
         assert parts > 1
         assert times == whole.series[0].times_ms.tolist()
         assert np.array_equal(means, whole.series[0].mean, equal_nan=True)
+        assert np.array_equal(deltas, whole.series[1].delta, equal_nan=True)
 
 
 def test_more_than_is_given_is_refused_with_what_to_do(
