@@ -201,3 +201,10 @@ def test_a_fault_of_the_product_would_be_seen() -> None:
     assert not differences(pair)
     pair.found.normal_w[0] += 1.0
     assert differences(pair)
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("block", range(TOPOLOGIES, TOPOLOGIES + 10_000, 1000))
+def test_ten_thousand_more_agree(block: int) -> None:
+    for seed in range(block, block + 1000):
+        agree(seed)
