@@ -5,18 +5,24 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 
+import httpx2
 import pytest
 
+from api.hall import RemoteHealth
 from api.remote_write import Fanout, RemoteWriter, headers_of, naming_of
+from api.security import Role
 from api.service.workers import InlineWorkers
+from api.web.overview import top
 from api.webhooks import Answer, SendFault
 from facility.checking import examine
 from facility.clock import LoopClock, VirtualTimeLoop
 from facility.config import AuthConfig, RemoteWrite, SecretSource
 from facility.store import open_store
 from facility.store.remote import Naming, RemoteSink, Spool
+from tests.api.hall import MemoryHall
 from tests.facility.store.plant import START_MS, layout, scan
 from tests.facility.store.remote.wire import number, read
 
@@ -202,3 +208,25 @@ def test_the_file_says_where_to_and_faults_are_named(root: Path, tmp_path: Path)
         bad = written(root, tmp_path, url, labels, spool)
         _, problems = examine(str(bad), known)
         assert any(words in str(p) for p in problems), (url, labels, spool, problems)
+
+
+async def test_its_state_is_in_the_metrics_and_on_the_page(
+    client: httpx2.AsyncClient, as_role: dict[Role, dict[str, str]], hall: MemoryHall
+) -> None:
+    quiet = await client.get("/metrics", headers=as_role[Role.VIEWER])
+    assert "remote_write" not in quiet.text
+    status = hall.status()
+    health = RemoteHealth("the receiver answers 503", 7, 2, 3, 1, 4096, START_MS)
+    hall.status = lambda: replace(status, remote=health)  # type: ignore[method-assign]
+    told = await client.get("/metrics", headers=as_role[Role.VIEWER])
+    for line in (
+        "wattkeeper_remote_write_up 0.0",
+        "wattkeeper_remote_write_waiting_bytes 4096.0",
+        'wattkeeper_remote_write_samples_total{end="sent"} 7.0',
+        'wattkeeper_remote_write_samples_total{end="refused"} 2.0',
+        'wattkeeper_remote_write_samples_total{end="dropped"} 3.0',
+        "wattkeeper_remote_write_damaged_records_total 1.0",
+    ):
+        assert line in told.text
+    notes = top(hall)["notes"]
+    assert "Remote-write: the receiver answers 503. Samples wait on the disk." in notes
