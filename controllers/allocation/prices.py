@@ -69,10 +69,11 @@ def explain(
         own[: len(result.row_price)] = result.row_price
         # One more kW goes to the highest class that a limit holds back.
         price = np.where(taken, price, own)
-        held = mine & (problem.unit_price(result.load_price) > 0.0)
-        on = np.zeros(lumps.count, dtype=np.bool_)
-        on[lumps.lump[held]] = True
-        taken |= (pool.columns[:, on] > 0.0).any(axis=1)
+        if rank != classes[-1]:
+            held = mine & (problem.unit_price(result.load_price) > 0.0)
+            on = np.zeros(lumps.count, dtype=np.bool_)
+            on[lumps.lump[held]] = True
+            taken |= (pool.columns[:, on] > 0.0).any(axis=1)
         dear = np.flatnonzero(own > 0.0)
         if len(dear):
             cost = own[dear, None] * pool.columns[dear]
@@ -166,11 +167,12 @@ def _prices(
     bend = np.maximum(units.bend(caps_w), 1e-300)
     known = problem.table.gpus * problem.claimed
     c = units.curves
-    per_token = c.slope(caps_w[problem.unit]) / np.maximum(c.gain, 1e-300)
-    tokens = np.bincount(problem.unit, per_token * known, len(caps_w))
+    slope = c.slope(caps_w[problem.unit])
+    tokens = np.bincount(problem.unit, slope / np.maximum(c.gain, 1e-300) * known, len(caps_w))
     # One more kW spreads over the margin as the prices fall together; of what the nodes there gain
     # by it, a limit that binds beside others has the part that is its own price.
-    net = np.maximum(units.slope(caps_w) - problem.unit_price(problem.price_w), 0.0)
+    rises = np.bincount(problem.unit, slope, len(caps_w))
+    net = np.maximum(rises - problem.unit_price(problem.price_w), 0.0)
     give = np.where(inside, lumps.part / bend, 0.0)
     earned = np.bincount(lumps.lump, give * tokens, lumps.count)
     valued = np.bincount(lumps.lump, give * net, lumps.count)

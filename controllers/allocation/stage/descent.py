@@ -21,7 +21,7 @@ STEPS, SHORTER, FACTOR = 40, 12, 0.4
 #: Rounds in which limits are found that lose their price.
 FIXINGS = 12
 #: What a limit may be off, as a share of it: sought, and good enough where no step gains any more.
-SOUGHT, ENOUGH = 1e-12, 1e-9
+SOUGHT, ENOUGH = 2e-11, 1e-9
 #: Keeps limits that bind equally, or whose nodes all sit on their bounds, solvable.
 RIDGE = 1e-10
 

@@ -113,6 +113,8 @@ class Stage:
         """float64[u]: caps without limits; parked where that pays better."""
         market, response = self.market, self.market.response
         asked = market.ask(np.zeros(0), np.zeros((0, len(market.base_w))), np.zeros(0))
+        if (market.choice > 0).all():
+            return asked.cap_w
         price = market.part * self.problem.lumps.prices(asked.load_price)[market.lump]
         worth = response.at(price, np.ones(len(price), dtype=np.bool_)).worth
         runs = worth - price * asked.cap_w >= response.worth_low - price * response.low
