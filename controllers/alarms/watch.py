@@ -255,5 +255,6 @@ def write_conditions(acks: Iterable[Ack], foreign: Iterable[str]) -> list[Condit
             out.append(Condition("write_refused", subject, Severity.WARNING, text, on_delay_s=0.0))
     for node in foreign:
         text = f"{node}: a cap that we did not set. It is left alone and may not rise."
-        out.append(Condition("foreign_write", node, Severity.WARNING, text))
+        # Told at once: where protection takes it back, it does not stand for long.
+        out.append(Condition("foreign_write", node, Severity.WARNING, text, on_delay_s=0.0))
     return out

@@ -201,6 +201,11 @@ def caps_in_force(
     leased = snapshot.good(site.node_agent_state) == LEASED
     differs = answering & leased & ~pending & (np.abs(readback - commanded) > SAME_W)
     matches = answering & ~pending & (np.abs(readback - commanded) <= SAME_W)
+    # Above all that we asked for it is not ours, whatever of ours is on its way as well.
+    asked = commanded.copy()
+    np.fmax.at(asked, sent.node, sent.value_w)
+    with np.errstate(invalid="ignore"):
+        differs |= answering & leased & (readback > asked + SAME_W)
     foreign = np.where(matches | ~leased & answering, False, memory.foreign | differs)
     force_now = CapForce(force, last, answering, leased, silent, foreign)
     return force_now, replace(

@@ -104,6 +104,19 @@ def test_a_clamped_write_is_not_taken_for_somebody_elses() -> None:
     assert look.at().foreign.tolist() == [True, False, False, False]
 
 
+def test_a_reverted_cap_was_never_told_where_a_lowering_was_on_its_way_already() -> None:
+    look = Look()
+    look.at()
+    command = look.send(300.0)
+    look.at(Ack(command, Outcome.APPLIED, 300.0, "", 0))
+    for _ in range(5):
+        look.at()
+    look.send(250.0)
+    assert not look.at().foreign.any()
+    look.toy.caps["r01-n1"] = 700.0
+    assert look.at().foreign.tolist() == [True, False, False, False]
+
+
 def test_a_board_that_shows_a_higher_cap_counts_while_another_board_is_mute() -> None:
     look = Look()
     look.at()
