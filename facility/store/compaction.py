@@ -132,7 +132,7 @@ class Compaction:
 
         try:
             self._submit(write).result()
-        except Changed:
+        except (Changed, partitions.Busy):
             self._count(waiting=1)
             return
         self._days.add(day_ms)

@@ -7,6 +7,7 @@ blocks, except `open_store` and `close`.
 from __future__ import annotations
 
 from concurrent.futures import Future
+from contextlib import suppress
 from pathlib import Path
 
 import sqlalchemy as sa
@@ -116,7 +117,8 @@ def _prepare(engine: sa.Engine, clock: Clock) -> None:
                     f"the database has schema {current} where {migrate.head()} is due: "
                     "run wattkeeper db upgrade"
                 )
-            partitions.make_ahead(connection, clock.utc_ms())
+            with suppress(partitions.Busy):  # until tidying finds it free, the default one serves
+                partitions.make_ahead(connection, clock.utc_ms())
     except sa.exc.DBAPIError as error:
         raise migrate.unreachable(error) from error
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from concurrent.futures import Future
+from contextlib import suppress
+from functools import partial
 from typing import Final
 
 import sqlalchemy as sa
@@ -93,9 +95,11 @@ class Tidying(Part):
         now_ms = self._clock.utc_ms()
 
         def work(_: sa.Engine) -> list[str]:
-            made = self._later(lambda c: partitions.make_ahead(c, now_ms)).result()
-            gone = self._later(lambda c: partitions.drop_emptied(c, now_ms)).result()
+            changed: list[str] = []
+            for one in (partitions.make_ahead, partitions.drop_emptied):
+                with suppress(partitions.Busy):  # the next round will find it free
+                    changed += self._later(partial(one, now_ms=now_ms)).result()
             partitions.vacuum(self._engine)
-            return made + gone
+            return changed
 
         return self._background.ask_in_pages(work)

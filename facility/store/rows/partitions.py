@@ -14,7 +14,10 @@ import re
 from datetime import UTC, datetime
 from typing import Final
 
+import psycopg
 import sqlalchemy as sa
+
+from facility.store.errors import StoreError
 
 DAY_MS: Final = 86_400_000
 #: Days beyond today that stand ready.
@@ -23,6 +26,10 @@ AHEAD_DAYS: Final = 3
 SPLIT_BY: Final = {"scan": "source_ms", "chunk": "hour_ms"}
 _LOCK_WAIT_MS: Final = 200
 _NAME: Final = re.compile(r"(scan|chunk)_(d\d{8}|default)")
+
+
+class Busy(StoreError):
+    """A lock was not free in time. The database is well, and nothing of it was done."""
 
 
 def is_partition(table_name: str | None) -> bool:
@@ -64,7 +71,7 @@ def make_ahead(connection: sa.Connection, now_ms: int) -> list[str]:
     """Make the partitions from yesterday to `AHEAD_DAYS` ahead that are missing; their names.
 
     Raises:
-        OperationalError: a lock was not free in time; try later.
+        Busy: a lock was not free in time; try later.
     """
     today_ms = day_of(now_ms)
     wanted = [today_ms + n * DAY_MS for n in range(-1, AHEAD_DAYS + 1)]
@@ -75,25 +82,21 @@ def make(connection: sa.Connection, table: str, wanted: list[int]) -> list[str]:
     """Make the partitions of those days (ms of their starts) that are missing; their names.
 
     Raises:
-        OperationalError: a lock was not free in time; try later.
+        Busy: a lock was not free in time; try later.
     """
     if connection.dialect.name != "postgresql":
         return []
-    there = days(connection, table)
-    missing = sorted(set(wanted) - there.keys())
-    if missing:
-        _hurry(connection)
+    missing = sorted(set(wanted) - days(connection, table).keys())
     column = SPLIT_BY[table]
     for day_ms in missing:
         name, end_ms = name_of(table, day_ms), day_ms + DAY_MS
-        # Filled before it is attached: a default partition that holds rows of a day bars it.
-        connection.exec_driver_sql(f"CREATE TABLE {name} (LIKE {table} INCLUDING ALL)")
-        connection.exec_driver_sql(
+        _hurried(
+            connection,
+            # Filled before it is attached: a default partition that holds rows of a day bars it.
+            f"CREATE TABLE {name} (LIKE {table} INCLUDING ALL)",
             f"WITH moved AS (DELETE FROM {table}_default WHERE {column} >= {day_ms} "
-            f"AND {column} < {end_ms} RETURNING *) INSERT INTO {name} SELECT * FROM moved"
-        )
-        connection.exec_driver_sql(
-            f"ALTER TABLE {table} ATTACH PARTITION {name} FOR VALUES FROM ({day_ms}) TO ({end_ms})"
+            f"AND {column} < {end_ms} RETURNING *) INSERT INTO {name} SELECT * FROM moved",
+            f"ALTER TABLE {table} ATTACH PARTITION {name} FOR VALUES FROM ({day_ms}) TO ({end_ms})",
         )
     return [name_of(table, day_ms) for day_ms in missing]
 
@@ -102,13 +105,10 @@ def drop_before(connection: sa.Connection, table: str, before_ms: int) -> list[s
     """Drop the partitions of whole days that ended at or before `before_ms`; their names.
 
     Raises:
-        OperationalError: a lock was not free in time; try later.
+        Busy: a lock was not free in time; try later.
     """
     gone = [n for start, n in days(connection, table).items() if start + DAY_MS <= before_ms]
-    if gone:
-        _hurry(connection)
-    for name in gone:
-        connection.exec_driver_sql(f"DROP TABLE {name}")
+    _hurried(connection, *(f"DROP TABLE {name}" for name in gone))
     return gone
 
 
@@ -116,18 +116,17 @@ def drop_emptied(connection: sa.Connection, now_ms: int) -> list[str]:
     """Drop the partitions of `scan` before yesterday whose scans are all compacted; their names.
 
     Raises:
-        OperationalError: a lock was not free in time; try later.
+        Busy: a lock was not free in time; try later.
     """
     dropped: list[str] = []
     for start, name in days(connection, "scan").items():
         if start >= day_of(now_ms) - DAY_MS:
             continue
-        _hurry(connection)
         # Locked first: whoever writes a late scan now waits, and finds the default partition.
-        connection.exec_driver_sql(f"LOCK TABLE {name} IN ACCESS EXCLUSIVE MODE")
+        _hurried(connection, f"LOCK TABLE {name} IN ACCESS EXCLUSIVE MODE")
         held = connection.exec_driver_sql(f"SELECT EXISTS (SELECT 1 FROM {name})").scalar_one()
         if not held:
-            connection.exec_driver_sql(f"DROP TABLE {name}")
+            _hurried(connection, f"DROP TABLE {name}")
             dropped.append(name)
     return dropped
 
@@ -154,5 +153,16 @@ def vacuum(engine: sa.Engine) -> None:
             connection.exec_driver_sql("RESET statement_timeout")
 
 
-def _hurry(connection: sa.Connection) -> None:
-    connection.exec_driver_sql(f"SET LOCAL lock_timeout = {_LOCK_WAIT_MS}")
+def _hurried(connection: sa.Connection, *statements: str) -> None:
+    """Run statements that want locks, all or none, without waiting long for any."""
+    if not statements:
+        return
+    try:
+        with connection.begin_nested():
+            connection.exec_driver_sql(f"SET LOCAL lock_timeout = {_LOCK_WAIT_MS}")
+            for statement in statements:
+                connection.exec_driver_sql(statement)
+    except sa.exc.OperationalError as error:
+        if isinstance(error.orig, psycopg.errors.LockNotAvailable):
+            raise Busy("somebody reads or writes a day's partition just now") from error
+        raise

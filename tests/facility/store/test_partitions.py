@@ -88,11 +88,29 @@ def test_raw_days_go_once_they_are_empty_and_old(engine: sa.Engine) -> None:
 def test_a_reader_makes_partition_work_give_up_and_not_wait(engine: sa.Engine) -> None:
     with engine.connect() as reader, engine.connect() as writer:
         reader.exec_driver_sql("SELECT * FROM scan_default")
-        with pytest.raises(sa.exc.OperationalError, match="lock timeout"), writer.begin():
+        with pytest.raises(partitions.Busy), writer.begin():
             partitions.make_ahead(writer, START_MS)
         reader.rollback()
         with writer.begin():
             assert len(partitions.make_ahead(writer, START_MS)) == 10
+
+
+def test_a_long_reader_is_no_outage_for_tidying_opening_or_compacting(postgres: str) -> None:
+    migrate.upgrade(postgres)
+    engine = writing_engine(postgres)
+    clock = SteppedClock(TODAY + DAY_MS)
+    with engine.connect() as reader:
+        reader.exec_driver_sql("SELECT count(*) FROM scan, chunk")
+        store = open_store(postgres, clock, inline=True)
+        store.put(scan(PDU, [1.0] * 4, at_ms=TODAY))
+        assert store.tidy().result() == []
+        assert store.compact().result().waiting == 1
+        assert store.stats().available
+        reader.rollback()
+        assert len(store.tidy().result()) == 10
+        assert store.compact().result().hours == 1
+    store.close()
+    engine.dispose()
 
 
 def test_scans_sent_again_replace_those_that_stand(url: str) -> None:
