@@ -23,8 +23,10 @@ from facility.store.remote.naming import Naming
 
 _START_S = 20.0
 #: Each body carries so many seconds of each series: what a sender with a short queue sends, and
-#: kinder to the peer than one sample a series.
+#: kinder to the peer than one sample a series. Of few series more, so that bodies stay large.
 SECONDS_A_BODY = 5
+FEW_SERIES = 1_000
+SECONDS_OF_FEW = 60
 
 
 class Plain(Naming):
@@ -39,13 +41,15 @@ class Bodies:
     """Builds requests, each layout's labels once."""
 
     def __init__(self, layouts: Sequence[Layout]) -> None:
+        few = sum(map(len, layouts)) < FEW_SERIES
+        self._seconds = SECONDS_OF_FEW if few else SECONDS_A_BODY
         self._columns = {layout.key: Columns(layout, Plain()) for layout in layouts}
 
     def of(self, seconds: Sequence[Sequence[Scan]]) -> list[Request]:
         """Of consecutive seconds of the whole hall."""
         built: list[Request] = []
-        for start in range(0, len(seconds), SECONDS_A_BODY):
-            some = seconds[start : start + SECONDS_A_BODY]
+        for start in range(0, len(seconds), self._seconds):
+            some = seconds[start : start + self._seconds]
             pieces = (
                 piece
                 for scans in zip(*some, strict=True)
