@@ -76,7 +76,7 @@ class Teller:
                 deed = self._of_loop(point, value, asked)
                 node = -1
             else:
-                deed = ("caps", _rises(before_w[node], value), asked or plain(reasons[node]))
+                deed = ("caps", _rises(before_w[node], value), asked or reasons.bare(node))
             group = groups.get(deed)
             if group is None:
                 groups[deed] = [(node, value)]
@@ -123,13 +123,6 @@ class Teller:
 
 def _rises(before: float, value: float) -> bool | None:
     return None if math.isnan(before) else value > before
-
-
-def plain(reason: str) -> str:
-    """A cap's reason without its source: "row1-b after loss of pdu-a"."""
-    for source in ("plan: ", "water-filling: "):
-        reason = reason.removeprefix(source)
-    return reason
 
 
 def spans(names: Sequence[str], every: Sequence[str]) -> str:

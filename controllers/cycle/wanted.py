@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import lru_cache
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 import numpy as np
 
@@ -18,6 +18,8 @@ from facility.points import FloatArray
 from facility.site import SiteModel
 
 Used = Literal["plan", "hold", "water_fill"]
+SOURCES: Final[Mapping[Used, str]] = {"plan": "plan", "water_fill": "water-filling"}
+OWN_OPTIMUM: Final = "its own optimum"
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,8 +49,13 @@ class Reasons:
             return f"cooling allows {self.limit_w[i]:.0f} W"
         if self.used == "hold":
             return self.hold or "the caps in force are safe; no newer plan"
-        source = "plan" if self.used == "plan" else "water-filling"
-        return f"{source}: {self.because.get(self.names[i], 'its own optimum')}"
+        return f"{SOURCES[self.used]}: {self.because.get(self.names[i], OWN_OPTIMUM)}"
+
+    def bare(self, i: int) -> str:
+        """The same without where the caps come from: "row1-b after loss of pdu-a"."""
+        if self.used == "hold" or i in self.own or self.hit[i]:
+            return self[i]
+        return self.because.get(self.names[i], OWN_OPTIMUM)
 
     def but(self, own: Mapping[int, str]) -> Reasons:
         """The same, with other words for some nodes."""

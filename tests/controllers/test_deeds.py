@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import re
 
+import numpy as np
 import pytest
 
-from controllers.cycle.deeds import plain, spans
+from controllers.cycle.deeds import spans
+from controllers.cycle.wanted import Reasons
 from facility.commands import Mode, Override
 from facility.points import PointId
 from tests.controllers.rig import Hall
@@ -111,5 +113,10 @@ def test_neighbouring_racks_are_one_span_and_long_lists_are_counted() -> None:
 
 
 def test_a_reason_is_told_without_its_source() -> None:
-    assert plain("plan: row1-b after loss of pdu-a") == "row1-b after loss of pdu-a"
-    assert plain("cooling allows 420 W") == "cooling allows 420 W"
+    hit, limit_w = np.array([False, False, True]), np.array([700.0, 700.0, 420.0])
+    because = {"n0": "row1-b after loss of pdu-a"}
+    reasons = Reasons(("n0", "n1", "n2"), "plan", because, hit, limit_w, "", {1: "a leak"})
+    assert reasons[0] == "plan: row1-b after loss of pdu-a"
+    assert reasons.bare(0) == "row1-b after loss of pdu-a"
+    assert reasons.bare(1) == reasons[1] == "a leak"
+    assert reasons.bare(2) == reasons[2] == "cooling allows 420 W"
