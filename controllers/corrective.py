@@ -15,6 +15,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from controllers.base import Condition
 from controllers.flows import from_feeds_w
 from controllers.gpu_caps import CapForce
 from controllers.gpu_caps.force import BoolArray
@@ -22,6 +23,7 @@ from controllers.loads import RackLoads, caps_term_w
 from controllers.losses import Losses
 from controllers.trips import TripMemory
 from controllers.trips.bands import Bands, bands_of
+from facility.commands import Severity
 from facility.drills import PROVES_MS, Shedding
 from facility.points import FloatArray
 from facility.site import SiteModel
@@ -74,6 +76,15 @@ class Corrective:
         if self.loss_limit_w is None:
             return ""
         return f"|corrective {self.loss_limit_w.tobytes().hex()}"
+
+    def conditions(self) -> list[Condition]:
+        """`corrective_off`, where a site that asks for the mode does without it for longer."""
+        if not self.wanted or self.engaged:
+            return []
+        text = f"Corrective mode is off: {'; '.join(self.missing)}. Caps are the preventive ones."
+        return [
+            Condition("corrective_off", "hall", Severity.WARNING, text, on_delay_s=2.0 * STANDS_S)
+        ]
 
     def to_json(self) -> dict[str, Any]:
         """For people and for the leases: `lease_s` is the longest that they may live, s."""

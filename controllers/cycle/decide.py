@@ -184,7 +184,8 @@ def decide(
         conditions(
             site, memory, inputs, plant, loads, headroom, force, outcomes, wanted, electric.trips
         )
-        + electric.conditions(off),
+        + electric.conditions(off)
+        + beyond.conditions(),
         {**things_dead(site, plant.losses), **hangs_below_now(site, inputs)},
         now_s=now_s,
         now_ms=inputs.now_ms,

@@ -67,6 +67,12 @@ def test_with_its_proofs_it_lets_caps_rise_above_the_preventive_ones() -> None:
     assert more.decisions[-1].facts["allocation"]["used"] == "plan"
 
 
+def test_people_are_told_when_a_site_does_without_it_for_long() -> None:
+    h = at_work(proof=False)
+    assert "no drill" in h.raised()["corrective_off:hall"].text
+    assert "corrective_off:hall" not in at_work().raised()
+
+
 def test_it_waits_until_its_proofs_have_stood() -> None:
     h = at_work(seconds=15)
     assert told(h)["engaged"] is False
