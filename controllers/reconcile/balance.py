@@ -182,6 +182,10 @@ class _Plan:
         unmetered: dict[str, str] = {}
         for leader, elements in self.sets.items():
             try:
+                for e in elements:
+                    if self.site.topology.share[e] < 1.0:
+                        # Its meter reads other halls' load too, which no file of ours declares.
+                        raise _NoMeterError(f"{self.names[e]} in other halls")
                 own = [self.own(e) for e in elements]
                 below = self.children(leader)
             except _NoMeterError as missing:

@@ -138,6 +138,8 @@ def trip_clocks(
     growing = (ratio >= 1.0) & np.isfinite(allowed)
     to_trip = np.where(growing, (1.0 - used) * np.where(growing, allowed, 0.0), np.inf)
     trend = memory.trend.take(seen, snapshot.now_s)
+    # The meter of an element that other halls use as well reads their load too.
+    limit_w = np.where(site.element_meter >= 0, topology.metered_limit_w, topology.limit_w)
     trips = Trips(
         bands=bands,
         used=used,
@@ -146,7 +148,7 @@ def trip_clocks(
         known=~np.isnan(seen[bands.rows]),
         hot=hot,
         to_trip_s=to_trip,
-        to_limit_min=minutes_to_limit(trend, topology.limit_w),
+        to_limit_min=minutes_to_limit(trend, limit_w),
     )
     return trips, TripMemory(used, load, metered, excess, snapshot.now_s, trend)
 

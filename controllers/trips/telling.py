@@ -54,11 +54,12 @@ def trip_conditions(site: SiteModel, trips: Trips, *, starting: bool = False) ->
                 numbers=numbers,
             )
         )
-    limit_w = site.topology.limit_w
+    topology = site.topology
+    limit_w = np.where(site.element_meter >= 0, topology.metered_limit_w, topology.limit_w)
     with np.errstate(invalid="ignore"):
         near = (trips.to_limit_min > 0.0) & (trips.to_limit_min <= AHEAD_MIN)
     for e in np.flatnonzero(near):
-        name, minutes = site.topology.elements[int(e)], float(trips.to_limit_min[e])
+        name, minutes = topology.elements[int(e)], float(trips.to_limit_min[e])
         text = (
             f"{name} reaches its limit of {kilowatts(float(limit_w[e]))} in {_whole(minutes)} min "
             "if its load goes on rising as in the last 15 min."

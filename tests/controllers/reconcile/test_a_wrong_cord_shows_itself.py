@@ -147,3 +147,14 @@ def test_what_a_ups_loses_is_allowed_for_unless_its_input_is_measured() -> None:
     row = measured.members.index(("utility-1",))
     lost = measured.may_lose[(measured.row == row) & (measured.sign < 0.0)]
     assert sorted(lost.tolist()) == [0.0, 0.1, 0.1]
+
+
+def test_an_element_that_other_halls_use_too_is_not_suspected_for_their_load() -> None:
+    text = WRONG.replace(
+        "    row2-[a,b]:\n      kind: busway\n",
+        "    row2-[a,b]:\n      kind: busway\n      share: 50 %\n",
+    )
+    balance = balance_of(Watch(text).site)
+    assert ("row2-a",) not in balance.members
+    assert ("row1-a",) in balance.members
+    assert balance.unmetered["row2-a"] == "row2-a in other halls"
