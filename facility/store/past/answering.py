@@ -21,7 +21,7 @@ from facility.store.rollups import QUARTER_MS, CounterRule, PointRules
 from facility.store.rollups.counters import is_counter
 from facility.store.rollups.edges import HOUR_MS
 from facility.store.rollups.pieces import Pieces, combine, from_samples, joined
-from facility.store.rows.chunks import next_hour
+from facility.store.rows.chunks import next_hour, oldest_raw
 from facility.store.rows.rollups import days_done
 from facility.store.rows.tables import rollup_15m
 
@@ -121,8 +121,12 @@ def _rolled_up(
     begin_ms, end_ms = int(edges[0]), int(edges[-1])
     whole: dict[PointId, Pieces] = {}
     if question.days and question.resolution != "15m":
+        layouts = {place.layout for at in where.values() for place in at}
         with engine.begin() as connection:
             done_ms = days_done(connection)
+            # A day that late data waits for is summed up from its quarters meanwhile.
+            waiting = [oldest_raw(connection, number, begin_ms) for number in layouts]
+        done_ms = min([done_ms, *(at_ms for at_ms in waiting if at_ms is not None)])
         held = edges[np.flatnonzero(edges <= done_ms)]
         if len(held) > 1:
             whole = quarters.read(
