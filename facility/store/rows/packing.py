@@ -61,18 +61,18 @@ _Bools = npt.NDArray[np.bool_]
 
 def pack(values: FloatArray, quality: ByteArray) -> bytes:
     """Bytes of float64[n] values and uint8[n] quality."""
-    return pack_all([(values, quality)])[0]
+    return pack_all([values], [quality])[0]
 
 
-def pack_all(scans: Sequence[tuple[FloatArray, ByteArray]]) -> list[bytes]:
+def pack_all(each: Sequence[FloatArray], grades: Sequence[ByteArray]) -> list[bytes]:
     """Each scan's bytes, in order; float64[n] values and uint8[n] quality of any lengths."""
-    if not scans:
+    if not each:
         return []
-    lengths = np.array([len(values) for values, _ in scans])
+    lengths = np.array(list(map(len, each)))
     ends = np.cumsum(lengths)
     starts = ends - lengths
-    values = np.concatenate([values for values, _ in scans]).astype("<f8", copy=False)
-    quality = np.concatenate([grades for _, grades in scans]).astype(np.uint8, copy=False)
+    values = np.concatenate(each).astype("<f8", copy=False)
+    quality = np.concatenate(grades).astype(np.uint8, copy=False)
     good = _all(quality == 0, starts, lengths)
     bodies, forms = _narrowest(values, starts, lengths)
     for i in np.flatnonzero(~good).tolist():

@@ -59,7 +59,7 @@ SCAN = st.integers(0, 60).flatmap(
 def test_a_batch_packs_each_scan_as_if_it_were_alone(
     scans: list[tuple[FloatArray, ByteArray]],
 ) -> None:
-    packed = pack_all(scans)
+    packed = pack_all([v for v, _ in scans], [q for _, q in scans])
     assert packed == [pack(values, quality) for values, quality in scans]
     for data, (values, quality) in zip(packed, scans, strict=True):
         back, grades = unpack(data, len(values))
@@ -73,7 +73,7 @@ def test_scans_of_one_layout_are_unpacked_together(data: st.DataObject, n: int, 
     mixed = st.one_of(FLOATS, st.integers(-9, 9).map(float), st.just(float("nan")))
     values = data.draw(hnp.arrays(np.float64, (m, n), elements=mixed))
     quality = data.draw(hnp.arrays(np.uint8, (m, n), elements=st.sampled_from([0, 2])))
-    back, grades = unpack_all(pack_all(list(zip(values, quality, strict=True))), n)
+    back, grades = unpack_all(pack_all(list(values), list(quality)), n)
     assert np.array_equal(back.view(np.int64), values.view(np.int64))
     assert np.array_equal(grades, quality)
 
