@@ -233,6 +233,13 @@ class MemoryHall:
             "headroom": found.to_json(),
             "sentence": sentence(found),
             "trust": {},
+            "corrective": {
+                "mode": "preventive",
+                "engaged": False,
+                "missing": [],
+                "shed_s": None,
+                "lease_s": None,
+            },
             "wiring": wiring_facts(residuals),
             "allocation": {"feasible": True, "policy": "efficiency", "prices": [], "used": "plan"},
             "cooling": {
