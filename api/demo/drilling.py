@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import urllib.error
 import urllib.request
@@ -50,6 +51,9 @@ async def drill_first(url: str, key: str, element: str) -> None:
     still = 0
     while asyncio.get_running_loop().time() < deadline:
         await asyncio.sleep(LOOK_S)
+        if (await _ask(url, key, "/drills"))[0]["state"] in ("aborted", "failed"):
+            with contextlib.suppress(_Refused):
+                await _ask(url, key, "/drills", wish)
         mode = await _ask(url, key, "/corrective")
         nodes = (await _ask(url, key, "/allocation"))["nodes"]
         caps = [float(node["cap_w"]) for node in nodes.values()]

@@ -188,6 +188,9 @@ def caps_in_force(
             commanded[node] = ack.actual
     under_way = memory.sent
     told = answering[under_way.node]
+    # Read back as it was sent: a node took it, though the word of that may be lost.
+    proved = told & (np.abs(readback[under_way.node] - under_way.value_w) <= SAME_W)
+    commanded[under_way.node[proved]] = under_way.value_w[proved]
     seen = told & (received[under_way.node] >= under_way.at_s + DISPROOF_S)
     sent = under_way.only(~seen)
     silent = now_s - heard > SILENT_S

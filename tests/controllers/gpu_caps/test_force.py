@@ -104,6 +104,19 @@ def test_a_clamped_write_is_not_taken_for_somebody_elses() -> None:
     assert look.at().foreign.tolist() == [True, False, False, False]
 
 
+def test_a_cap_whose_answer_was_lost_was_taken_for_somebody_elses() -> None:
+    look = Look()
+    look.at()
+    look.at(Ack(look.send(300.0), Outcome.APPLIED, 300.0, "", 0))
+    for _ in range(5):
+        look.at()
+    command = look.send(500.0)
+    look.at(Ack(command, Outcome.UNANSWERED, None, "no ack", 0))
+    look.toy.caps["r01-n1"] = 500.0
+    for _ in range(8):
+        assert not look.at().foreign.any()
+
+
 def test_a_reverted_cap_was_never_told_where_a_lowering_was_on_its_way_already() -> None:
     look = Look()
     look.at()
