@@ -22,6 +22,7 @@ from facility.store.rollups.pieces import Pieces, from_samples, joined
 _FLOATS: Final = tuple(f.name for f in fields(Pieces) if f.type == "FloatArray")
 #: A transaction reads about so many rows at most.
 _ROWS: Final = 50_000
+_FETCHED: Final = 500
 
 
 def nothing() -> Pieces:
@@ -64,25 +65,33 @@ def read(
             f"AND start_ms >= {from_ms} AND start_ms < {to_ms} ORDER BY point_id, start_ms"
         )
         with engine.begin() as connection:
-            rows = _rows(connection, statement)
+            rows = _table(connection, statement, 5 + len(columns))
         for number, pieces in _by_point(rows, columns):
             found[names[number]] = pieces
     return found
 
 
-def _rows(connection: sa.Connection, statement: str) -> list[tuple[Any, ...]]:
-    """All rows, as the driver gives them: a row object for each would double the time."""
-    return list(connection.exec_driver_sql(statement).cursor.fetchall())
+def _table(connection: sa.Connection, statement: str, width: int) -> FloatArray:
+    """float64[rows, width]: all rows; None becomes NaN, times stay exact below 2^53.
+
+    The driver's own rows, some at a time: row objects would double the time, and so would the
+    collector of garbage if all of them lived at once.
+    """
+    cursor: Any = connection.exec_driver_sql(statement).cursor
+    parts = [np.zeros((0, width))]
+    while rows := cursor.fetchmany(_FETCHED):
+        parts.append(np.array(rows, dtype=np.float64))
+    return np.concatenate(parts)
 
 
-def _by_point(rows: Sequence[tuple[Any, ...]], columns: Sequence[str]) -> list[tuple[int, Pieces]]:
-    if not rows:
+def _by_point(table: FloatArray, columns: Sequence[str]) -> list[tuple[int, Pieces]]:
+    """The rows of each point; its number, start, count, good and suspect stand first in a row."""
+    if not len(table):
         return []
-    table = np.array(rows, dtype=np.float64)  # None becomes NaN; times stay exact below 2^53
     whole = table[:, :5].astype(np.int64)
     begins = np.flatnonzero(np.append(True, whole[1:, 0] != whole[:-1, 0]))
     found = []
-    for begin, end in zip(begins, [*begins[1:], len(rows)], strict=True):
+    for begin, end in zip(begins, [*begins[1:], len(table)], strict=True):
         part = slice(begin, end)
         unknown = np.full(end - begin, np.nan)
         floats = {
