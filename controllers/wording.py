@@ -14,23 +14,32 @@ ROUNDING: Final = 1e-6
 
 
 def listed(names: Sequence[str]) -> str:
-    """Names with runs drawn together: "r01-r08, r11"; of many the first few."""
-    runs: list[tuple[str, str]] = []
+    """Names with runs drawn together: "r01-r08, r11"; of many the first few.
+
+    A hyphen between names that have hyphens would read as one name: "ups-a1 to ups-a3".
+    """
+    runs: list[list[str]] = []
     after = ""
     for name in names:
         if name == after:
-            runs[-1] = (runs[-1][0], name)
+            runs[-1].append(name)
         else:
-            runs.append((name, name))
+            runs.append([name])
         digits = re.search(r"\d+$", name)
         if digits is None:
             after = ""
         else:
             number = str(int(digits[0]) + 1).zfill(len(digits[0]))
             after = name[: digits.start()] + number
-    texts = [low if low == high else f"{low}-{high}" for low, high in runs]
+    texts = [text for run in runs for text in _run(run)]
     more = len(texts) - NAMED
     return ", ".join(texts[:NAMED]) + (f" and {more} more" if more > 0 else "")
+
+
+def _run(names: Sequence[str]) -> Sequence[str]:
+    if len(names) == 1 or (len(names) == 2 and "-" in names[0]):
+        return names
+    return [f"{names[0]}{' to ' if '-' in names[0] else '-'}{names[-1]}"]
 
 
 def capital(text: str) -> str:

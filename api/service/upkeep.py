@@ -22,7 +22,7 @@ from controllers.capacity.live import live_rack, live_report, live_server, row_n
 from controllers.cycle.state import CycleInput, Memory
 from controllers.maintenance.answer import Price, price, switching, text_of
 from controllers.maintenance.consequences import CODES
-from controllers.maintenance.forecast import forecast
+from controllers.maintenance.forecast import Forecast, forecast
 from controllers.maintenance.now import Now, now
 from facility.clock import Clock
 from facility.commands import Mode
@@ -39,6 +39,8 @@ FORM: Final = "wattkeeper.switching/1"
 FARTHEST_MS: Final = 400 * 86_400_000
 #: A start that has just passed is a start now.
 LATE_MS: Final = 60_000
+#: Work that starts within this is priced at the load of now, later work at that of its hours.
+SOON_MS: Final = 3_600_000
 
 
 class Cycling(Protocol):
@@ -78,6 +80,8 @@ class ServiceUpkeep:
         self._site, self._store, self._clock = site, store, clock
         self._workers, self._sha, self._loop = workers, config_sha256, loop
         self._works: dict[str, Maintenance] = {}
+        # One wish at a time: two that fit alone need not fit together.
+        self._planning = asyncio.Lock()
         self._signer: Signer | None = None
 
     async def restore(self) -> None:
@@ -117,13 +121,14 @@ class ServiceUpkeep:
         strange = [code for code in wish.accept if code not in CODES]
         if strange:
             raise Refused(f"no consequence {strange[0]!r}; they are {', '.join(CODES)}", "accept")
-        cost = await self._price(work)
-        told = [one.to_json() for one in cost.consequences]
-        missing = [one.code for one in cost.consequences if one.code not in work.accepted]
-        if missing:
-            raise NotAccepted(told, missing, _not_accepted(work, cost, missing))
-        await committed(self._store.add_maintenance(work))
-        self._works[work.id] = work
+        async with self._planning:
+            cost = await self._price(work, now_ms)
+            told = [one.to_json() for one in cost.consequences]
+            missing = [one.code for one in cost.consequences if one.code not in work.accepted]
+            if missing:
+                raise NotAccepted(told, missing, _not_accepted(work, cost, missing))
+            await committed(self._store.add_maintenance(work))
+            self._works[work.id] = work
         self._tell()
         return work, told
 
@@ -168,20 +173,30 @@ class ServiceUpkeep:
         return now(self._site, self._loop.memory, inputs)
 
     def _others(self, since_ms: int, until_ms: int, but: str = "") -> list[Maintenance]:
-        return [w for w in self.works() if w.id != but and w.overlaps(since_ms, until_ms)]
+        """What else is worked on then; entries for `but` itself would hide what it costs."""
+        return [w for w in self.works() if w.name != but and w.overlaps(since_ms, until_ms)]
 
     def _acting(self) -> bool:
         modes = self._loop.modes
         points = self._site.cap_points
         return any(self._site.mode_of(point, modes) is Mode.AUTO for point in points)
 
-    async def _price(self, work: Maintenance) -> Price:
+    async def _price(self, work: Maintenance, now_ms: int) -> Price:
         here, out = self._now(), out_of((work,))
-        others = self._others(work.since_ms, work.until_ms)
+        load_w = here.loads.load_w
+        if out and work.since_ms - now_ms > SOON_MS:
+            for_s = (work.until_ms - work.since_ms) / 1000.0
+            load_w = (await self._expected(work.since_ms, for_s, now_ms)).load_w
+        others = self._others(work.since_ms, work.until_ms, work.name)
         acting = self._acting()
         return await asyncio.wrap_future(
-            self._workers.submit(lambda: price(here, others, out, here.loads.load_w, acting=acting))
+            self._workers.submit(lambda: price(here, others, out, load_w, acting=acting))
         )
+
+    async def _expected(self, at_ms: int, for_s: float, now_ms: int) -> Forecast:
+        """The load of those hours."""
+        spans = windows(at_ms, for_s, ZoneInfo(self._site.facility.site.timezone))
+        return forecast(self._site, await past_loads(self._store, self._site, spans, now_ms))
 
     async def end(self, work_id: str, by: str) -> Maintenance:
         """End one now, or call a planned one off."""
@@ -200,11 +215,9 @@ class ServiceUpkeep:
         name = self._subject("element", element)
         now_ms = self._clock.utc_ms()
         at_ms, until_ms = self._times(at_ms, at_ms + round(for_s * 1000.0), now_ms)
-        here, others = self._now(), self._others(at_ms, until_ms)
+        here, others = self._now(), self._others(at_ms, until_ms, f"element:{name}")
         zone = ZoneInfo(self._site.facility.site.timezone)
-        spans = windows(at_ms, for_s, zone)
-        past = await past_loads(self._store, self._site, spans, now_ms)
-        expected = forecast(self._site, past)
+        expected = await self._expected(at_ms, for_s, now_ms)
         acting = self._acting()
         found: dict[str, Any] = await asyncio.wrap_future(
             self._workers.submit(
@@ -219,7 +232,7 @@ class ServiceUpkeep:
             **found,
             "window": {"from": iso(at_ms), "until": iso(until_ms), "text": when},
             "forecast": expected.to_json(self._site, when),
-            "other_work": [work.name for work in others],
+            "other_work": list(dict.fromkeys(work.name for work in others)),
             "lost_now": list(here.lost),
             "acting": acting,
             "asked_by": by,

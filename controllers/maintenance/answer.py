@@ -10,9 +10,10 @@ import numpy as np
 
 from controllers.headroom import Headroom, study
 from controllers.maintenance.caps import CapsThatFollow, caps_that_follow
-from controllers.maintenance.consequences import Consequence, consequences
+from controllers.maintenance.consequences import Consequence, consequences, spareless
 from controllers.maintenance.now import Now
 from controllers.maintenance.switching import View, steps_json
+from controllers.wording import lacking, listed
 from facility.maintenance import Maintenance, out_of
 from facility.points import FloatArray
 from facility.topology import Topology
@@ -41,8 +42,13 @@ class Price:
 def plants(
     now: Now, others: Iterable[Maintenance], out: Sequence[str]
 ) -> tuple[Topology, Topology]:
-    """The plant with the other work of that time going on, and without `out` as well."""
-    before = now.site.topology.without(out_of(others)).without(now.lost)
+    """The plant with the other work of that time going on, and without `out` as well.
+
+    What is asked about stands in the first, even if it is lost now: else its loss would cost
+    nothing.
+    """
+    lost = [name for name in now.lost if name not in out]
+    before = now.site.topology.without(out_of(others)).without(lost)
     return before, before.without(out)
 
 
@@ -139,11 +145,27 @@ def _verdict(element: str, answer: str, cost: Price) -> str:
     told = " ".join(one.text for one in cost.consequences)
     caps = "" if cost.caps is None else cost.caps.text
     if answer == "yes":
-        words = f"Yes: {element} may be opened, and any further single loss is survivable."
-        return f"{words} {caps}".strip()
+        return f"Yes: {element} may be opened{_further(cost)} {caps}".strip()
     if answer == "no":
         return f"No: {element} must not be opened then. {told} {caps}".strip()
     return f"Only if somebody accepts this: {told} {caps}".strip()
+
+
+def _further(cost: Price) -> str:
+    """What further losses do when it costs nothing; some plants are short before it is opened."""
+    racks = cost.after.racks
+    alone = [racks[i] for i in np.flatnonzero(spareless(cost.after)[: len(racks)])]
+    if cost.headroom.ok and not alone:
+        return ", and any further single loss is survivable."
+    parts = ["; it makes nothing worse, but not every further loss is survivable."]
+    if alone:
+        have = "has" if len(alone) == 1 else "have"
+        parts.append(f"{listed(alone)} {have} no spare feed with or without it.")
+    short = cost.headroom.negative()
+    if short:
+        name, case, lacks_w = short[0]
+        parts.append(f"{name} lacks {lacking(lacks_w)} in {case} with or without it.")
+    return " ".join(parts)
 
 
 def text_of(statement: dict[str, Any]) -> str:

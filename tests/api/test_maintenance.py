@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import copy
 from typing import Any
@@ -13,6 +14,7 @@ import pytest
 from api.picture import iso
 from api.security import Role
 from api.service.statement import signed_by
+from facility.commands import Mode
 from facility.maintenance import LEAD_MS
 from facility.points import Scan
 from tests.api.hall import START_MS, MemoryHall, Standing
@@ -253,6 +255,54 @@ async def test_the_same_hour_of_past_weeks_is_the_forecast(api: Caller, hall: Me
     assert set(forecast["worst_case"]) == {"cdu-1", "cdu-2"}
     assert "p99 of 15-min maxima, Tuesday 2026-12-01" in forecast["basis"]
     assert "2 of 10 loads at nameplate" in forecast["basis"]
+
+
+async def test_the_answer_for_an_element_that_is_planned_already_is_not_that_it_costs_nothing(
+    api: Caller,
+) -> None:
+    """It was: two minutes after a plan that takes spare feeds away, the statement said yes."""
+    before = (await api.get("/switching/pdu-a?for=60"))["statement"]
+    accept = ["single_fed", "cooling_short", "redundancy_lost"]
+    await api.ask("POST", "/maintenance", 201, wish(element="pdu-a", accept=accept))
+    after = (await api.get("/switching/pdu-a?for=60"))["statement"]
+    assert before["answer"] != "yes"
+    assert (after["answer"], after["consequences"]) == (before["answer"], before["consequences"])
+    assert after["other_work"] == []
+    again = await api.ask("POST", "/maintenance", 409, wish(element="pdu-a"))
+    assert "single_fed" in again["accept"]
+
+
+async def test_two_plans_at_once_are_priced_one_after_the_other(api: Caller) -> None:
+    accept = ["single_fed", "cooling_short", "redundancy_lost"]
+    bodies = [wish(element=name, accept=accept) for name in ("pdu-a", "pdu-b")]
+    asked = (api.ask("POST", "/maintenance", 201, body) for body in bodies)
+    answers = await asyncio.gather(*asked, return_exceptions=True)
+    refused = [str(answer) for answer in answers if isinstance(answer, AssertionError)]
+    assert len(refused) == 1
+    assert "dark_racks" in refused[0]
+
+
+async def test_work_of_another_day_is_priced_at_the_load_of_that_day(
+    api: Caller, hall: MemoryHall
+) -> None:
+    hall.set_modes["hall"] = Mode.OBSERVE
+    start = {"start": iso(START_MS + 24 * HOUR_MS), "end": iso(START_MS + 26 * HOUR_MS)}
+    at = f"at={start['start']}&for=120"
+    statement = (await api.get(f"/switching/row1-a?{at}"))["statement"]
+    no = await api.ask("POST", "/maintenance", 409, wish(element="row1-a", **start))
+    assert no["consequences"] == statement["consequences"]
+    now = await api.ask("POST", "/maintenance", 409, wish(element="row1-a"))
+    assert now["consequences"] != no["consequences"]
+
+
+async def test_yes_promises_no_survival_to_racks_that_have_one_feed_anyway(api: Caller) -> None:
+    accept = ["single_fed", "cooling_short", "redundancy_lost"]
+    await api.ask("POST", "/maintenance", 201, wish(element="row1-a", accept=accept))
+    statement = (await api.get("/switching/ups-b2?for=60"))["statement"]
+    assert statement["answer"] == "yes"
+    assert "not every further loss is survivable" in statement["verdict"]
+    assert "any further single loss" not in statement["verdict"]
+    assert "r01-r04 have no spare feed with or without it" in statement["verdict"]
 
 
 async def test_times_that_cannot_be_and_elements_that_are_not_are_refused(api: Caller) -> None:

@@ -174,6 +174,11 @@ def test_runs_of_names_are_drawn_together() -> None:
     assert listed([f"r{i}" for i in range(0, 14, 2)]) == "r0, r2, r4, r6, r8 and 2 more"
 
 
+def test_two_names_with_hyphens_do_not_read_as_one() -> None:
+    assert listed(["ups-a1", "ups-a2"]) == "ups-a1, ups-a2"
+    assert listed(["ups-a1", "ups-a2", "ups-a3", "pdu-b"]) == "ups-a1 to ups-a3, pdu-b"
+
+
 @pytest.mark.parametrize(
     ("wrong", "words"),
     [
