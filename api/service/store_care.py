@@ -58,7 +58,8 @@ class StoreCare:
         if self._clock.monotonic_s() - self._retired_s < RETIRE_S:
             return
         gone = await committed(store.retire())
-        self._retired_s = self._clock.monotonic_s()
+        if not gone.waiting:
+            self._retired_s = self._clock.monotonic_s()
         if gone.chunks or gone.partitions:
             log.info(
                 "retired", hours=gone.chunks, partitions=len(gone.partitions), rollups=gone.rollups

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, Final, Protocol, TypeVar
 
 import sqlalchemy as sa
@@ -43,13 +44,18 @@ _MANY: Final = 500
 
 @dataclass(frozen=True, slots=True)
 class Retired:
-    """What one round let go: rows, whole partitions, and pages of the file."""
+    """What one round let go: rows, whole partitions, and pages of the file.
+
+    Attributes:
+        waiting: partitions that are due, but that somebody read just now; for the next round.
+    """
 
     chunks: int = 0
     scans: int = 0
     rollups: int = 0
     partitions: tuple[str, ...] = ()
     pages: int = 0
+    waiting: int = 0
 
 
 class Retention:
@@ -79,12 +85,17 @@ class Retention:
             StoreUnavailable: the database is away; what went stays gone.
         """
         before = self._raw_before()
-        done = Retired(partitions=self._drop_partitions(before))
+        dropped, waiting = self._drop_partitions(before)
+        done = Retired(partitions=dropped, waiting=waiting)
+        # A day that waits goes whole in the next round: row by row it would take a thousand times
+        # as long, and leave its room dead until then.
+        from_ms = partitions.day_of(min(before.values())) if waiting else 0
         for number, before_ms in before.items():
+            some = (number, from_ms, before_ms)
             done = replace(
                 done,
-                chunks=done.chunks + self._drop_rows(chunk, "hour_ms", number, before_ms, CHUNKS),
-                scans=done.scans + self._drop_rows(scan, "source_ms", number, before_ms, SCANS),
+                chunks=done.chunks + self._drop_rows(chunk, "hour_ms", *some, CHUNKS),
+                scans=done.scans + self._drop_rows(scan, "source_ms", *some, SCANS),
             )
         return replace(done, rollups=self._drop_rollups(), pages=self._shrink())
 
@@ -97,23 +108,31 @@ class Retention:
                 found[number] = chunks.hour_of(self._now_ms - max(keeps))
         return found
 
-    def _drop_partitions(self, before: Mapping[int, int]) -> tuple[str, ...]:
+    def _drop_partitions(self, before: Mapping[int, int]) -> tuple[tuple[str, ...], int]:
+        """Days that nobody keeps, each by itself: names of those that went, and how many wait."""
         if not before:
-            return ()
+            return (), 0
         oldest_ms = min(before.values())
-
-        def drop(connection: sa.Connection) -> list[str]:
-            tables = partitions.SPLIT_BY
-            return [n for t in tables for n in partitions.drop_before(connection, t, oldest_ms)]
-
-        return tuple(self._submit(drop).result())
+        dropped: list[str] = []
+        waiting = 0
+        for table in partitions.SPLIT_BY:
+            with self._reader.begin() as connection:
+                ended = partitions.ended(connection, table, oldest_ms)
+            for name in ended:
+                try:
+                    self._submit(partial(partitions.drop, name=name)).result()
+                except partitions.Busy:
+                    waiting += 1
+                else:
+                    dropped.append(name)
+        return tuple(dropped), waiting
 
     def _drop_rows(
-        self, table: sa.Table, column: str, layout: int, before_ms: int, most: int
+        self, table: sa.Table, column: str, layout: int, from_ms: int, before_ms: int, most: int
     ) -> int:
-        """Delete the oldest rows of a layout, a few at a time."""
+        """Delete the oldest rows of a layout in [from_ms, before_ms), a few at a time."""
         at = table.c[column]
-        mine = sa.and_(table.c.layout_id == layout, at < before_ms)
+        mine = sa.and_(table.c.layout_id == layout, at >= from_ms, at < before_ms)
         dropped = 0
         while True:
             with self._reader.begin() as connection:

@@ -101,15 +101,18 @@ def make(connection: sa.Connection, table: str, wanted: list[int]) -> list[str]:
     return [name_of(table, day_ms) for day_ms in missing]
 
 
-def drop_before(connection: sa.Connection, table: str, before_ms: int) -> list[str]:
-    """Drop the partitions of whole days that ended at or before `before_ms`; their names.
+def ended(connection: sa.Connection, table: str, before_ms: int) -> list[str]:
+    """The partitions of whole days that ended at or before `before_ms`, oldest first."""
+    return [n for start, n in days(connection, table).items() if start + DAY_MS <= before_ms]
+
+
+def drop(connection: sa.Connection, name: str) -> None:
+    """Drop one partition.
 
     Raises:
         Busy: a lock was not free in time; try later.
     """
-    gone = [n for start, n in days(connection, table).items() if start + DAY_MS <= before_ms]
-    _hurried(connection, *(f"DROP TABLE {name}" for name in gone))
-    return gone
+    _hurried(connection, f"DROP TABLE {name}")
 
 
 def drop_emptied(connection: sa.Connection, now_ms: int) -> list[str]:

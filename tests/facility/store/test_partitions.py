@@ -70,8 +70,9 @@ def test_days_are_dropped_whole_and_only_those_that_ended(engine: sa.Engine) -> 
     with engine.begin() as connection:
         partitions.make(connection, "chunk", [TODAY, TODAY - DAY_MS])
         yesterday = name_of("chunk", TODAY - DAY_MS)
-        assert partitions.drop_before(connection, "chunk", TODAY - 1) == []
-        assert partitions.drop_before(connection, "chunk", TODAY + 5) == [yesterday]
+        assert partitions.ended(connection, "chunk", TODAY - 1) == []
+        assert partitions.ended(connection, "chunk", TODAY + 5) == [yesterday]
+        partitions.drop(connection, yesterday)
         assert list(partitions.days(connection, "chunk")) == [TODAY]
 
 
@@ -133,6 +134,6 @@ def test_on_sqlite_there_are_none() -> None:
     with engine.begin() as connection:
         migrate.upgrade_on(connection)
         assert partitions.make_ahead(connection, START_MS) == []
-        assert partitions.drop_before(connection, "chunk", START_MS) == []
+        assert partitions.ended(connection, "chunk", START_MS) == []
         assert partitions.drop_emptied(connection, START_MS) == []
     engine.dispose()

@@ -9,6 +9,7 @@ import sqlalchemy as sa
 
 from facility.points import Layout, PointId, PointSpec
 from facility.store import Store, open_store, retention
+from facility.store.engine import writing_engine
 from facility.store.past import Question
 from facility.store.rollups import PointRules, RetentionDays
 from facility.store.rows import partitions
@@ -153,3 +154,23 @@ def test_postgresql_drops_only_days_that_nobody_keeps(postgres: str, clock: Step
         days = sorted(partitions.days(connection, "chunk"))
     assert days[0] == NOW_MS - 4 * DAY_MS
     store.close()
+
+
+def test_a_long_reader_made_a_round_of_retention_end_before_it_let_go_of_anything(
+    postgres: str, clock: SteppedClock
+) -> None:
+    store = open_store(postgres, clock, inline=True)
+    store.rules = PointRules(keep=lambda point: KEEP[point.device])
+    fill(store, clock, 6)
+    with store._engine.connect() as connection:
+        days = partitions.ended(connection, "chunk", NOW_MS - 4 * DAY_MS)
+    reader = writing_engine(postgres)
+    with reader.connect() as connection:
+        connection.exec_driver_sql("SELECT count(*) FROM chunk")
+        gone = store.retire().result()
+        assert (gone.partitions, gone.waiting) == ((), len(days))
+        # Only the two days that the nodes alone let go went row by row.
+        assert gone.chunks == 2
+    assert set(store.retire().result().partitions) >= set(days)
+    store.close()
+    reader.dispose()
