@@ -165,10 +165,11 @@ def _placed(problem: Problem, merged: Merged) -> Problem:
 
 
 def _replace(path: Path, text: str) -> None:
-    """Write a file whole or not at all, with the rights that it had."""
+    """Write a file whole or not at all, with the rights that it had; a link stays a link."""
+    path = path.resolve()
     handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     try:
-        with os.fdopen(handle, "w", encoding="utf-8") as out:
+        with os.fdopen(handle, "w", encoding="utf-8", newline="") as out:
             out.write(text)
             out.flush()
             os.fsync(out.fileno())

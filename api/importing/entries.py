@@ -24,6 +24,7 @@ SECTIONS: Final = (
 NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.\-]{0,63}")
 _WORD: Final = re.compile(r"[A-Za-z][A-Za-z0-9_.\-]*")
 _QUANTITY: Final = re.compile(r"[0-9]+(\.[0-9]+)? (%|[A-Za-z][A-Za-z/]*)")
+_UNSEEN: Final = re.compile("[\x7f-\xa0\u2028\u2029\ufeff]")
 _NO_WORDS: Final = frozenset(
     ("y", "n", "yes", "no", "on", "off", "true", "false", "null", "nan", "inf")
 )
@@ -53,12 +54,18 @@ def written(value: Value) -> str:
     """A value in YAML's flow style, quoted wherever a reader could take it for something else."""
     if isinstance(value, str):
         plain = _WORD.fullmatch(value) is not None and value.lower() not in _NO_WORDS
-        return value if plain or _QUANTITY.fullmatch(value) else json.dumps(value)
+        return value if plain or _QUANTITY.fullmatch(value) else _quoted(value)
     if isinstance(value, Mapping):
         return "{" + ", ".join(f"{written(k)}: {written(v)}" for k, v in value.items()) + "}"
     if isinstance(value, Sequence):
         return "[" + ", ".join(written(each) for each in value) + "]"
     return json.dumps(value)
+
+
+def _quoted(text: str) -> str:
+    r"""In double quotes; JSON's \u pairs are no YAML, and YAML breaks lines where JSON does not."""
+    raw = json.dumps(text, ensure_ascii=False)
+    return _UNSEEN.sub(lambda found: f"\\u{ord(found[0]):04x}", raw)
 
 
 def line_of(entry: Entry) -> str:

@@ -54,7 +54,11 @@ def merge(text: str, file: str, label: str, entries: Sequence[Entry], *, prune: 
     Raises:
         ConfigError: a section that is not written in lines, or marks that do not match.
     """
-    lines = text.splitlines()
+    # Lines keep their ends: a file from another system stays as it is.
+    end = "\r\n" if "\r\n" in text else "\n"
+    lines = text.splitlines(keepends=True)
+    if lines and lines[-1].splitlines()[0] == lines[-1]:
+        lines[-1] += end
     told: list[str] = []
     placed: dict[str, Entry] = {}
     for section in SECTIONS:
@@ -63,16 +67,18 @@ def merge(text: str, file: str, label: str, entries: Sequence[Entry], *, prune: 
         if block is None and not own:
             continue
         if block is None:
-            lines, at, indent = _room(lines, file, section)
+            lines, at, indent = _room(lines, file, section, end)
             block = _Block(at, at, indent, ())
         body, more = _body(block, own, prune=prune)
         told += more
         marks = _marks(label, section)
         pad = " " * block.indent
-        new = [pad + marks[0], *(pad + line for line in body), pad + marks[1]] if body else []
-        lines[block.begin : block.end] = new
-        placed |= {f"{pad}{line_of(entry)}": entry for entry in own}
-    merged = "\n".join(lines) + "\n"
+        new = [marks[0], *body, marks[1]] if body else []
+        lines[block.begin : block.end] = [f"{pad}{line}{end}" for line in new]
+        placed |= {f"{pad}{line_of(entry)}{end}": entry for entry in own}
+    merged = "".join(lines)
+    if merged == text + end:
+        merged = text
     origins = {number: placed[line] for number, line in enumerate(lines, start=1) if line in placed}
     return Merged(merged, origins, tuple(told))
 
@@ -101,7 +107,8 @@ class _Block:
             )
         first, last = at[0][0], at[1][0]
         indent = len(lines[first]) - len(lines[first].lstrip())
-        return cls(first, last + 1, indent, tuple(lines[first + 1 : last]))
+        inner = tuple(line.rstrip() for line in lines[first + 1 : last])
+        return cls(first, last + 1, indent, inner)
 
 
 def _marks(label: str, section: tuple[str, ...]) -> tuple[str, str]:
@@ -133,10 +140,12 @@ def _body(block: _Block, own: Sequence[Entry], *, prune: bool) -> tuple[list[str
     return [line_of(entry) for entry in own] + kept, told
 
 
-def _room(lines: Sequence[str], file: str, section: tuple[str, ...]) -> tuple[list[str], int, int]:
+def _room(
+    lines: Sequence[str], file: str, section: tuple[str, ...], end: str
+) -> tuple[list[str], int, int]:
     """Where the lines of a section go: lines with its keys in them, index, indentation."""
     made = list(lines)
-    tree, problems = parse_tree("\n".join(made) + "\n", file)
+    tree, problems = parse_tree("".join(made), file)
     if problems:
         raise ConfigError(problems)
     indent, above, at = 0, tree, len(made)
@@ -144,8 +153,8 @@ def _room(lines: Sequence[str], file: str, section: tuple[str, ...]) -> tuple[li
         child = above.child(key)
         if child is None:
             pad = " " * indent
-            new = [f"{pad}{'  ' * i}{each}:" for i, each in enumerate(section[depth:])]
-            made[at:at] = new if depth else ["", *new]
+            new = [f"{pad}{'  ' * i}{each}:{end}" for i, each in enumerate(section[depth:])]
+            made[at:at] = new if depth else [end, *new]
             return made, at + len(new) + (0 if depth else 1), indent + 2 * len(new)
         if "{" in made[child.key_line - 1].partition(":")[2].partition("#")[0]:
             path = ".".join(section[: depth + 1])

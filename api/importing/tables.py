@@ -23,12 +23,15 @@ from facility.errors import ConfigError, Problem
 #: File name of each section's table.
 TABLES: Final = {f"{section[-1]}.csv": section for section in SECTIONS}
 MAX_BYTES: Final = 8 * 1024 * 1024
+LONGEST_NUMBER: Final = 40
 
 _LISTS: Final = frozenset({"fed_by", "members"})
 _NUMBERS: Final = re.compile(
     r"gpus|modules|needs|power_factor|worth|rating\.phases|curve\.n|split\.\w+|phases\.\w+\.L[123]"
-    r"|units|units_used|liquid_ports|liquid_ports_used"
+    r"|space\.(units|units_used|ports|ports_used)"
 )
+#: As facility files write numbers: Python would read 1_0 and digits of other scripts too.
+_NUMBER: Final = re.compile(r"-?[0-9]+(\.[0-9]+)?", re.ASCII)
 
 
 def read_tables(folder: Path) -> list[Entry]:
@@ -95,7 +98,8 @@ def _rows(path: Path) -> Iterator[tuple[int, list[str]]]:
     """Rows with the line on which each begins."""
     file = str(path)
     try:
-        raw = path.read_bytes()
+        with path.open("rb") as stream:
+            raw = stream.read(MAX_BYTES + 1)
         if len(raw) > MAX_BYTES:
             raise ConfigError([Problem(file, 0, 0, "", f"is larger than {MAX_BYTES} bytes")])
         text = raw.decode("utf-8-sig")
@@ -163,12 +167,9 @@ def _value(column: str, text: str) -> Value:
     if column == "rating" and "|" in text:
         return [part.strip() for part in text.split("|")]
     if _NUMBERS.fullmatch(column):
-        for read in (int, float):
-            try:
-                return read(text)
-            except ValueError:
-                continue
-        raise _CellError(column, f"{text!r} is no number")
+        if len(text) > LONGEST_NUMBER or _NUMBER.fullmatch(text) is None:
+            raise _CellError(column, f"{text[:LONGEST_NUMBER]!r} is no number")
+        return float(text) if "." in text else int(text)
     return text
 
 

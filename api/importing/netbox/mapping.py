@@ -70,6 +70,7 @@ class _Mapping:
         self.problems: list[Problem] = []
         self.notes: list[str] = []
         self.cords: dict[int, list[_Cord]] = defaultdict(list)  # rack id -> its cords
+        self.rack_names: dict[int, str] = {}  # rack id -> its name in the file
         self.used_panels: dict[int, str] = {}  # panel id -> element
         self.ports_of: dict[int, list[Port]] = defaultdict(list)
         for port in records.ports.values():
@@ -89,7 +90,10 @@ class _Mapping:
             ids = {rack for rack in racks.values() if rack is not None}
             if feed.rack is not None:
                 ids.add(feed.rack.id)
-            if not ids:
+            strange = sorted(ids - self.records.racks.keys())
+            if strange:
+                self._ask(what, f"is at rack {strange[0]}, which the site does not have")
+            elif not ids:
                 self.notes.append(f"{what} is at no rack, by assignment or by cable: left out")
             elif len(ids) > 1:
                 names = " and ".join(sorted(self.records.racks[i].name for i in ids))
@@ -220,6 +224,7 @@ class _Mapping:
             if not cords:
                 self.notes.append(f"{what} has no active feed: left out")
             elif name is not None:
+                self.rack_names[rack.id] = name
                 self._rack(rack, what, name, cords)
 
     def _rack(self, rack: Rack, what: str, name: str, cords: list[_Cord]) -> None:
@@ -308,12 +313,11 @@ class _Mapping:
             if kind is None:
                 continue
             what = f"device {device.id} {device.name}"
-            name = self._named(what, device.name)
-            rack = device.rack
+            name, rack = self._named(what, device.name), device.rack
             if rack is None or rack.id not in self.cords:
                 self.notes.append(f"{what} stands in no rack with a feed: left out")
-            elif name is not None:
-                body: dict[str, Value] = {"type": kind, "rack": name_of(rack.name)}
+            elif name is not None and rack.id in self.rack_names:
+                body: dict[str, Value] = {"type": kind, "rack": self.rack_names[rack.id]}
                 self._add(("nodes",), name, body, f"device {device.id}")
 
     # ---- saying --------------------------------------------------------------------------------

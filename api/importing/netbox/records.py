@@ -113,8 +113,12 @@ def read_records(netbox: NetBox, site: str) -> Records:
     """
 
     def all_of(what: str, read: Callable[[_Row], T]) -> dict[int, T]:
-        rows = (_Row(what, row) for row in netbox.rows(what, site=site))
-        return {row.whole("id"): read(row) for row in rows}
+        found: dict[int, T] = {}
+        for row in (_Row(what, row) for row in netbox.rows(what, site=site)):
+            key, one = row.whole("id"), read(row)
+            if found.setdefault(key, one) != one:
+                raise NetBoxError(f"{what} {key}: came twice, and not the same; try again")
+        return found
 
     records = Records(
         netbox.instance,
@@ -172,7 +176,9 @@ class _Row:
             raise self.wrong(key, "an object")
         inner = _Row(f"{self.what} {self.row.get('id')!r} {key}", value)
         name = value.get("name") or value.get("display") or value.get("slug")
-        return Ref(inner.whole("id"), str(name))
+        if not isinstance(name, str):
+            raise inner.wrong("name", "text")
+        return Ref(inner.whole("id"), name)
 
     def needed(self, key: str) -> Ref:
         ref = self.ref(key)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import copy
 import json
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
@@ -109,13 +109,23 @@ def _port(rows: Rows, device: dict[str, Any], name: str, draw_w: int | None) -> 
     return row
 
 
+Instead = Callable[[BaseHTTPRequestHandler], bool]
+
+
 @contextmanager
-def serving(rows: Rows, *, page: int = 2, next_host: str | None = None) -> Iterator[str]:
-    """The address of a NetBox with these rows; `page` is its MAX_PAGE_SIZE."""
+def serving(
+    rows: Rows, *, page: int = 2, next_host: str | None = None, instead: Instead | None = None
+) -> Iterator[str]:
+    """The address of a NetBox with these rows; `page` is its MAX_PAGE_SIZE.
+
+    `instead` may answer in its place, and says whether it did.
+    """
     shown = copy.deepcopy(rows)
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
+            if instead is not None and instead(self):
+                return
             parts = urlsplit(self.path)
             query = {key: values[-1] for key, values in parse_qs(parts.query).items()}
             what = parts.path.removeprefix("/api/dcim/").strip("/")
@@ -155,7 +165,8 @@ def serving(rows: Rows, *, page: int = 2, next_host: str | None = None) -> Itera
             """Keep the test's output clean."""
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    # The default looks only twice a second whether to stop.
+    thread = threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True)
     thread.start()
     try:
         yield f"http://127.0.0.1:{server.server_port}"

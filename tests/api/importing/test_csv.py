@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from unittest.mock import ANY
 
 import pytest
 from typer.testing import CliRunner
@@ -132,6 +133,9 @@ def test_a_section_in_braces_is_refused(folder: Path, tmp_path: Path) -> None:
         ("name,rating\nr1\n", "racks.csv:2:1: 1 cells under 2 columns"),
         ("name,rating\nr1,1 kW\n\nr1,2 kW\n", "racks.csv:4:1: name: r1 stands in line 2 already"),
         ("name,rating\nr 1,1 kW\n", "racks.csv:2:1: name: 'r 1' is no name"),
+        ("name,needs\nr1,1_0\n", "racks.csv:2:2: needs: '1_0' is no number"),
+        ("name,needs\nr1,nan\n", "racks.csv:2:2: needs: 'nan' is no number"),
+        ("name,needs\nr1," + "9" * 5000 + "\n", "racks.csv:2:2: needs: '9999"),
         ("name,needs\nr1,two\n", "racks.csv:2:2: needs: 'two' is no number"),
         ('name,rating\nr1,"1 kW\n', "racks.csv:2:1: is no CSV"),
         ("name,rating,rating.current\nr1,1 kW,3 A\n", "this row states rating as well"),
@@ -154,3 +158,60 @@ def test_a_table_with_semicolons_is_read_too(tmp_path: Path) -> None:
     (tmp_path / "racks.csv").write_text("\ufeffname;feeds.a;rating\nr1;row-a;1 kW\n", "utf-8")
     (entry,) = read_tables(tmp_path)
     assert entry.body == {"feeds": {"a": "row-a"}, "rating": "1 kW"}
+
+
+def test_space_that_is_stated_in_numbers_is_read_as_numbers(folder: Path, tmp_path: Path) -> None:
+    """Units and ports came as text, and every table that stated them was refused."""
+    (folder / "racks.csv").write_text(
+        "name,feeds.a,feeds.b,rating,space.units,space.units_used,space.weight,space.ports\n"
+        "r01,row-a,row-b,18 kW,48,40,900 kg,8\n"
+    )
+    file = tmp_path / "hall.yaml"
+    assert run(folder, file, "--write") == (0, ANY, ANY)
+    space = load(str(file)).power.racks["r01"].space
+    assert space is not None
+    assert (space.units, space.units_used, space.weight, space.ports) == (48, 40, 900.0, 8)
+
+
+@pytest.mark.parametrize("end", ["\r\n", "\n"])
+@pytest.mark.parametrize("last", [True, False])
+def test_the_line_ends_of_another_system_stay(
+    folder: Path, tmp_path: Path, end: str, last: bool
+) -> None:
+    """Every line of a file from Windows was changed, in a diff that showed none of it."""
+    file = tmp_path / "hall.yaml"
+    own = f"facility: 1{end}site: {{name: Lab, timezone: UTC}}  # ours{end if last else ''}"
+    file.write_bytes(own.encode())
+    assert run(folder, file, "--write")[0] == 0
+    raw = file.read_bytes()
+    assert raw.startswith(own.encode())
+    assert raw.count(b"\n") == raw.count(end.encode())
+    assert load(str(file)).power.racks["r01"].rating == 18_000.0
+    assert run(folder, file, "--write")[2].endswith("says all of this already\n")
+    assert file.read_bytes() == raw
+
+
+def test_a_site_name_of_any_script_begins_a_file_that_can_be_read(
+    folder: Path, tmp_path: Path
+) -> None:
+    file = tmp_path / "hall.yaml"
+    name = 'Halle 7 \u673a\u623f \U0001f50c "a\\b" \u2028'
+    words = ["import", "csv", str(folder), str(file), "--name", name, "--timezone", "UTC"]
+    assert CliRunner().invoke(app, [*words, "--write"]).exit_code == 0
+    assert load(str(file)).site.name == name
+
+
+def test_a_file_that_is_a_link_stays_a_link(folder: Path, tmp_path: Path) -> None:
+    real, link = tmp_path / "real.yaml", tmp_path / "hall.yaml"
+    real.write_text("facility: 1\nsite: {name: Lab, timezone: UTC}\n")
+    link.symlink_to(real)
+    assert run(folder, link, "--write")[0] == 0
+    assert link.is_symlink()
+    assert "r01" in real.read_text()
+
+
+def test_a_table_larger_than_any_hall_is_refused_and_not_read_whole(tmp_path: Path) -> None:
+    with (tmp_path / "racks.csv").open("wb") as stream:
+        stream.truncate(1 << 40)
+    with pytest.raises(ConfigError, match=r"racks.csv:0:0: is larger than 8388608 bytes"):
+        read_tables(tmp_path)

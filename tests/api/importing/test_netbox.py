@@ -1,6 +1,10 @@
 from __future__ import annotations
 
+import contextlib
+import itertools
 import json
+import time
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from typing import Any
 
@@ -8,8 +12,10 @@ import pytest
 from typer.testing import CliRunner
 
 from api.cli import app
+from api.importing.netbox import client
+from api.importing.netbox.client import NetBox, NetBoxError
 from facility.loading import load
-from tests.api.importing.fake_netbox import TOKEN, Rows, serving, site
+from tests.api.importing.fake_netbox import TOKEN, Instead, Rows, serving, site
 
 FILE = """facility: 1
 site: {name: Lab, timezone: UTC}
@@ -213,6 +219,125 @@ def test_a_wrong_token_is_named(lab: Site) -> None:
     code, answer = lab.run(site(), token="nbt_no.no")
     assert code == 1
     assert "refuses the token (403)" in answer["problems"][0]["problem"]
+
+
+def raw(status: int, body: bytes, **headers: str) -> Instead:
+    def answer(handler: BaseHTTPRequestHandler) -> bool:
+        handler.send_response(status)
+        for name, value in headers.items():
+            handler.send_header(name, value)
+        handler.send_header("Content-Length", str(len(body)))
+        handler.end_headers()
+        handler.wfile.write(body)
+        return True
+
+    return answer
+
+
+@pytest.mark.parametrize(
+    ("instead", "said"),
+    [
+        (raw(200, b"<html>Log in</html>"), "answers no JSON"),
+        (raw(200, b"[" * 100_000), "answers no JSON"),
+        (raw(200, b'{"results": {}}'), "answers no list of results"),
+        (raw(200, b'{"results": [], "next": 7}'), "the next page is 7"),
+        (raw(503, b"busy"), "answers 503"),
+        (
+            raw(302, b"", Location="https://other.example/x"),
+            "sends on to 'https://other.example/x'",
+        ),
+    ],
+)
+def test_what_is_no_netbox_is_named(lab: Site, instead: Instead, said: str) -> None:
+    problem = lab.problems(site(), instead=instead)
+    assert said in problem
+    assert "power-panels" in problem
+    assert TOKEN not in problem
+
+
+def test_pages_that_never_end_are_given_up(lab: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(client, "MAX_PAGES", 20)
+    asked = itertools.count()
+
+    def onward(handler: BaseHTTPRequestHandler) -> bool:
+        following = json.dumps({"results": [], "next": f"http://x/?offset={next(asked)}"})
+        return raw(200, following.encode())(handler)
+
+    assert "the pages never end" in lab.problems(site(), instead=onward)
+    assert "the pages never end" in lab.problems(
+        site(), instead=raw(200, b'{"results": [], "next": "http://x/?offset=2"}')
+    )
+
+
+def test_an_answer_that_drips_or_grows_for_ever_is_given_up(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(client, "MAX_BYTES", 100_000)
+
+    def endless(piece: bytes, pause_s: float) -> Instead:
+        def answer(handler: BaseHTTPRequestHandler) -> bool:
+            handler.send_response(200)
+            handler.end_headers()
+            with contextlib.suppress(OSError):
+                while not handler.wfile.closed:
+                    handler.wfile.write(piece)
+                    time.sleep(pause_s)
+            return True
+
+        return answer
+
+    for instead, said in (
+        (endless(b" " * 10_000, 0.0), "more than 100000 bytes"),
+        (endless(b" ", 0.01), "takes longer than 0.3 s"),
+    ):
+        with serving(site(), instead=instead) as url:
+            netbox = NetBox(url, TOKEN, page_patience_s=0.3)
+            with pytest.raises(NetBoxError, match=said):
+                list(netbox.rows("racks", site="lab"))
+            netbox.close()
+
+
+def test_a_row_that_came_or_went_between_two_pages_is_not_missed(lab: Site) -> None:
+    """Offsets shift when a row goes: the first of the next page was skipped without a word."""
+    rows = site()
+    short = json.dumps({"count": 6, "next": None, "results": rows["power-feeds"][:5]}).encode()
+
+    def missing(handler: BaseHTTPRequestHandler) -> bool:
+        return "power-feeds" in handler.path and raw(200, short)(handler)
+
+    assert "counts 6 rows and gave 5" in lab.problems(rows, instead=missing)
+
+
+def test_an_id_that_stands_for_two_things_is_refused(lab: Site) -> None:
+    rows = site()
+    rows["racks"][1]["id"] = 1
+    assert "racks 1: came twice, and not the same" in lab.problems(rows)
+
+
+def test_names_of_other_scripts_are_named_and_never_a_traceback(lab: Site) -> None:
+    lab.rules.write_text(RULES + "devices: {dgx-h100: h100x8}\n")
+    rows = site()
+    rows["racks"][0]["name"] = "\u673a\u67dc"
+    told = lab.problems(rows)
+    assert "makes no name of 1 to 64 letters" in told
+    rows["racks"][0]["name"] = "r02\u00e9"
+    rows["racks"][2]["name"] = "r02\u00ea"
+    assert "are both called r02" in lab.problems(rows)
+
+
+def test_a_feed_at_a_rack_of_another_site_is_named(lab: Site) -> None:
+    rows = site()
+    rows["power-feeds"][0]["rack"] = {"id": 99, "name": "elsewhere"}
+    assert "is at rack 99, which the site does not have" in lab.problems(rows)
+    rows["power-feeds"][0]["connected_endpoints"] = None
+    rows["power-feeds"][0]["connected_endpoints_type"] = None
+    assert "is at rack 99, which the site does not have" in lab.problems(rows)
+
+
+def test_a_panel_without_a_name_is_not_called_none(lab: Site) -> None:
+    rows = site()
+    rows["power-feeds"][0]["power_panel"] = {"id": 1}
+    assert "name is None, not text" in lab.problems(rows)
 
 
 def test_the_token_never_follows_a_page_to_another_host(lab: Site) -> None:
