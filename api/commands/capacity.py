@@ -14,7 +14,7 @@ from api.commands.refusing import refuse
 from api.commands.tables import table
 from controllers.capacity import Fit, Wish, rack_fits, report, report_text, server_fits
 from controllers.capacity.floors import floors_w
-from controllers.capacity.live import row_named
+from controllers.capacity.live import row_named, stands_in
 from controllers.capacity.report import MARGIN
 from facility.checking import examine
 from facility.config import Facility
@@ -71,6 +71,10 @@ def run(path: str, loads_path: str | None, asked: Asked, *, json: bool) -> int:
     if (add_w is not None and add_w <= 0.0) or not 0.0 <= margin < 1.0:
         typer.echo("--add must be above zero, --margin from 0 % to less than 100 %", err=True)
         return USAGE
+    stray = _stray(asked, weight)
+    if stray is not None:
+        typer.echo(stray, err=True)
+        return USAGE
     if asked.rack is None and asked.row is None:
         found = report(
             facility,
@@ -89,6 +93,20 @@ def run(path: str, loads_path: str | None, asked: Asked, *, json: bool) -> int:
         return USAGE
     typer.echo(jsonlib.dumps(fit.to_json()) if json else fit_text(fit))
     return NO if fit.verdict == "no" else 0
+
+
+def _stray(asked: Asked, weight_kg: float | None) -> str | None:
+    """What of the question would be left unanswered without a word, or cannot be."""
+    if weight_kg is not None and weight_kg <= 0.0:
+        return "--weight must be above zero"
+    if asked.rack is not None and asked.row is not None:
+        return "--rack and --row are two questions; ask one at a time"
+    if asked.like is not None and asked.row is None:
+        return "--like goes with --row"
+    things = (asked.units, asked.weight, asked.ports)
+    if asked.rack is None and any(thing is not None for thing in things):
+        return "--units, --weight and --ports go with --rack"
+    return None
 
 
 def _fit(
@@ -116,6 +134,9 @@ def _fit(
     like = known[0] if asked.like is None else named(asked.like, racks)
     if like is None:
         _unknown("--like", str(asked.like), list(racks))
+        return None
+    if not stands_in(facility.power, row, like):
+        typer.echo(f"--like {like}: not of {row}, it hangs on other feeds", err=True)
         return None
     return rack_fits(
         topology, loops, row, like, known[1], wish, load_w, split=split, floors_w=floors

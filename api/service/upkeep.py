@@ -18,7 +18,7 @@ from api.service.past import past_loads, windows
 from api.service.statement import ALGORITHM, Signer, new_key, signed_by
 from api.upkeep import NotAccepted, Plan
 from controllers.capacity import Wish
-from controllers.capacity.live import live_rack, live_report, live_server, row_named
+from controllers.capacity.live import live_rack, live_report, live_server, row_named, stands_in
 from controllers.cycle.state import CycleInput, Memory
 from controllers.maintenance.answer import Price, price, switching, text_of
 from controllers.maintenance.consequences import CODES
@@ -297,6 +297,8 @@ class ServiceUpkeep:
         if known is None:
             raise Unknown(f"no row {row!r}, and no element of that name feeds racks directly")
         like = known[0] if model is None else self._subject("rack", model)
+        if not stands_in(self._site.facility.power, row, like):
+            raise Refused(f"{like} is not of {row}: it hangs on other feeds", "like")
         fit = await asyncio.wrap_future(
             self._workers.submit(lambda: live_rack(here, row, like, known[1], wish))
         )

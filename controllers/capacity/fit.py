@@ -188,15 +188,16 @@ def server_fits(
     entry = topology.power.racks[rack]
     things, unknown = _things(entry.space, wish)
     shares = {name: loop.racks[rack] for name, loop in loops.items() if rack in loop.racks}
+    heat = _heat(topology, loops, shares, load_w)
     return Fit(
         "one more server",
         rack,
         wish,
         room_for(topology, like(entry, wish.phase), load_w, split),
         None if floors_w is None else room_for(topology, like(entry, wish.phase), floors_w, split),
-        _heat(topology, loops, shares, load_w),
+        heat,
         things,
-        unknown,
+        (*unknown, *_cooling(heat)),
     )
 
 
@@ -217,16 +218,22 @@ def rack_fits(
     shares = {name: loop.racks[model] for name, loop in loops.items() if model in loop.racks}
     things = (Thing("positions", "positions", 1.0, positions_left),)
     unknown = ("positions of the row",) if positions_left is None else ()
+    heat = _heat(topology, loops, shares, load_w)
     return Fit(
         f"one more rack like {model}",
         row,
         wish,
         room_for(topology, like(entry, wish.phase), load_w, split),
         None if floors_w is None else room_for(topology, like(entry, wish.phase), floors_w, split),
-        _heat(topology, loops, shares, load_w),
+        heat,
         things,
-        unknown,
+        (*unknown, *_cooling(heat)),
     )
+
+
+def _cooling(heat: tuple[Heat, ...]) -> tuple[str, ...]:
+    """Heat has to go somewhere: what no loop with a stated capacity takes is not known to fit."""
+    return () if heat else ("cooling",)
 
 
 def _heat(

@@ -72,3 +72,10 @@ def row_named(power: config.Power, row: str) -> tuple[str, int | None] | None:
         return rows_of(power)[row]
     racks = [name for name, rack in power.racks.items() if row in rack.feeds.values()]
     return (racks[-1], None) if racks else None
+
+
+def stands_in(power: config.Power, row: str, rack: str) -> bool:
+    """Whether a rack is of a row; the feeds of another row's rack would tell nothing of this."""
+    if row in power.rows:
+        return rack in power.rows[row].racks
+    return row in power.racks[rack].feeds.values()

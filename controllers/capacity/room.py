@@ -118,7 +118,7 @@ def room_for(
     weight = shares.loads_w(alone)
     s = shares.structure
     limit = s.limit_w[s.cell_check]
-    slack = shares.slack_w(drawn) - np.where(np.isfinite(limit), margin * limit, 0.0)
+    slack = shares.slack_w(drawn) - margin * np.where(np.isfinite(limit), limit, 0.0)
     touched = np.flatnonzero((weight > 1e-12) & np.isfinite(slack))
     rooms = slack[touched] / weight[touched]
     order = touched[np.argsort(rooms, kind="stable")]

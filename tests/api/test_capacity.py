@@ -37,6 +37,12 @@ async def test_one_more_rack_in_a_row(api: Caller) -> None:
     assert like["room_w"] == answer["room_w"]
 
 
+async def test_a_rack_of_another_row_is_no_model_for_this_one(api: Caller) -> None:
+    """The answer was about the other row's busways, under the name of this row."""
+    no = await api.get("/capacity/rows/row1-a?watts=10000&like=r05", 409)
+    assert "r05 is not of row1-a" in no["detail"]
+
+
 async def test_the_report_covers_every_question(api: Caller) -> None:
     found = await api.get("/capacity?rack_w=5000&lot=2&margin=0.1")
     assert found["feeding"] == []

@@ -206,6 +206,15 @@ async def test_a_changed_letter_another_file_a_loss_or_time_ends_its_validity(
     assert "it was valid until" in found["why"][0]
 
 
+async def test_the_statement_of_a_hall_of_a_thousand_racks_can_be_verified(api: Caller) -> None:
+    """It was refused: it lists every load, and bodies had at most 64 KiB."""
+    document = await api.get("/switching/ups-a2?for=60")
+    document["statement"]["forecast"]["loads"] = {f"rack-{i:05}": 1.0 for i in range(10_000)}
+    found = await api.ask("POST", "/statements/verify", 200, document)
+    assert found["why"] == ["the statement is not what was signed"]
+    await api.ask("POST", "/statements/verify", 413, {"statement": "x" * 4_200_000})
+
+
 JUNK: tuple[dict[str, Any], ...] = (
     {},
     {"statement": 1, "signature": 2},

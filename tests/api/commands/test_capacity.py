@@ -58,6 +58,23 @@ def test_one_more_rack(file: str) -> None:
     assert code == 1
 
 
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (("--rack", "r01", "--row", "row-1"), "ask one at a time"),
+        (("--like", "r01"), "--like goes with --row"),
+        (("--row", "row-1", "--units", "4"), "go with --rack"),
+        (("--rack", "r01", "--weight", "-5 kg"), "above zero"),
+    ],
+)
+def test_no_part_of_a_question_is_passed_over_in_silence(
+    file: str, words: tuple[str, ...], says: str
+) -> None:
+    code, out, err = call(file, *words)
+    assert (code, out) == (2, "")
+    assert says in err
+
+
 def test_what_is_wrong_is_named(file: str) -> None:
     assert "did you mean" in call(file, "--rack", "r1")[2]
     assert call(file, "--rack", "r1")[0] == 2

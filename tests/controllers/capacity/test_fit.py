@@ -68,6 +68,16 @@ def test_what_nobody_stated_is_unknown_and_never_free() -> None:
     assert fit(Wish(20_000.0), space="").verdict == "no"
 
 
+@pytest.mark.filterwarnings("error")
+def test_heat_that_no_stated_loop_takes_is_unknown_and_never_free() -> None:
+    """A rack on no loop was said to fit, with not a word of where its heat goes."""
+    wish = Wish(1_000.0, units=2, weight_kg=90.0, ports=0)
+    assert fit(wish).verdict == "yes"
+    answer = fit(wish, **{"r01: 80 %, ": ""})
+    assert (answer.verdict, answer.unknown) == ("unknown", ("cooling",))
+    assert "Not stated: cooling." in answer.text
+
+
 def test_cooling_binds_with_its_worst_loss() -> None:
     """No single loss takes a CDU, so all of the 100 kW is there: 96 kW of it are used."""
     facility = hall(heat="100 kW")
