@@ -17,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from controllers.blocks import Extremes, low_pass
+from controllers.overheads import OverheadMemory
 from facility.points import FloatArray
 from facility.site import SiteModel
 from facility.snapshot import Snapshot
@@ -50,6 +51,7 @@ class LoadsMemory:
         peaks: of the metered power that has settled, 5 min.
         held_w: float64[L], last known 5-min peak; NaN: never metered.
         split: float64[F], smoothed measured share of each feed; NaN: never measured.
+        overheads: measured where the file states none.
         at_s: monotonic time of the last look.
     """
 
@@ -58,6 +60,7 @@ class LoadsMemory:
     peaks: Extremes
     held_w: FloatArray
     split: FloatArray
+    overheads: OverheadMemory
     at_s: float | None = None
 
     @classmethod
@@ -67,7 +70,8 @@ class LoadsMemory:
         sums = Extremes.empty(SETTLE_BUCKETS, loads)
         each = Extremes.empty(SETTLE_BUCKETS, feeds)
         peaks = Extremes.empty(PEAK_BUCKETS, loads)
-        return cls(sums, each, peaks, np.full(loads, np.nan), np.full(feeds, np.nan))
+        nothing = np.full(loads, np.nan), np.full(feeds, np.nan)
+        return cls(sums, each, peaks, *nothing, OverheadMemory.empty(site))
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,6 +83,7 @@ class RackLoads:
         split: float64[F], share of each feed; NaN where not measured now and not stated.
         meter_w: float64[R], metered power of racks; NaN unless every feed has a reading.
         caps_term_w: float64[R], most that overheads and caps in force allow.
+        besides_w: float64[L], overhead beyond what the file states; counted in `caps_term_w`.
         peak_w: float64[L], 5-min metered peak (held while the meter is silent); NaN: never seen.
         estimate_w: float64[R], for display where the meter is missing: the present meter, else
             the last peak, else the caps' term.
@@ -90,6 +95,7 @@ class RackLoads:
     split: FloatArray
     meter_w: FloatArray
     caps_term_w: FloatArray
+    besides_w: FloatArray
     peak_w: FloatArray
     estimate_w: FloatArray
     blind: tuple[str, ...]
@@ -101,6 +107,14 @@ class RackLoads:
         managed = set(site.node_rack.tolist())
         names = site.topology.loads
         return {n: float(self.load_w[i]) for i, n in enumerate(names) if i not in managed}
+
+    def overheads_w(self, site: SiteModel) -> Mapping[str, float]:
+        """Rack with nodes -> overhead that is not its nodes', W, as measured where not stated."""
+        racks, names = site.facility.power.racks, site.topology.racks
+        return {
+            names[i]: racks[names[i]].overhead + float(self.besides_w[i])
+            for i in np.unique(site.node_rack).tolist()
+        }
 
     def peaks_w(self, site: SiteModel) -> Mapping[str, float]:
         """Rack with nodes -> 5-min metered peak, W, accuracy not added."""
@@ -140,7 +154,10 @@ def rack_loads(
     peaks = memory.peaks.take(settled, snapshot.now_s, BUCKET_S, least=False)
     held = np.where(known, peaks.greatest(), memory.held_w)
     split, smooth = _split(site, feed_w, metered, dead, snapshot.now_s, memory)
-    caps_term = caps_term_w(site, in_force_w)
+    good_w = np.where(np.isnan(snapshot.good(site.feed_meter)), np.nan, feed_w)
+    overheads = memory.overheads.learn(site, snapshot, _sum_of_feeds(topology, good_w))
+    besides = overheads.besides_w(site)
+    caps_term = caps_term_w(site, in_force_w) + besides
     managed = np.zeros(loads, dtype=np.bool_)
     managed[site.node_rack] = True
     from_meter = np.where(np.isnan(held), 0.0, held * (1.0 + power.meter_accuracy))
@@ -157,16 +174,17 @@ def rack_loads(
         split=split,
         meter_w=meter,
         caps_term_w=caps_term[:racks],
+        besides_w=besides,
         peak_w=held,
         estimate_w=np.where(np.isnan(meter), estimate, meter),
         blind=_blind(site, good),
         untrusted_elements=_untrusted(site, snapshot, good),
-        memory=LoadsMemory(sums, feeds, peaks, held, smooth, snapshot.now_s),
+        memory=LoadsMemory(sums, feeds, peaks, held, smooth, overheads, snapshot.now_s),
     )
 
 
 def caps_term_w(site: SiteModel, caps_w: FloatArray) -> FloatArray:
-    """float64[L]: overheads and caps of each load's nodes at the wall; 0 where it has no node."""
+    """float64[L]: stated overheads and caps of each load's nodes at the wall; 0 without a node."""
     power = site.facility.power
     factor = (1.0 + power.board_accuracy) / power.psu_efficiency
     node_w = site.overhead_w + factor * site.gpus * caps_w

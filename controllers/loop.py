@@ -19,6 +19,7 @@ from controllers.allocation import Solver
 from controllers.cycle import admit, decide
 from controllers.cycle.overrides import Admission
 from controllers.cycle.state import CycleInput, FinishedPlan, Memory, PlanRequest, answer
+from controllers.kept import Kept
 from facility.clock import Clock
 from facility.commands import Ack, Command, Decision, Mode, Outcome, Override
 from facility.drills import Shed, Shedding
@@ -121,6 +122,7 @@ class ControlLoop:
         self._recorder, self._on_cycle = recorder, on_cycle
         self._memory = Memory.empty(site) if memory is None else memory
         self._away_s: float | None = None
+        self._kept: Kept | None = None
         self._shed: Shed | None = None
         self._shedding: Shedding | None = None
         self._wake = asyncio.Event()
@@ -183,6 +185,10 @@ class ControlLoop:
     def set_away(self, seconds: float | None) -> None:
         """How long no controller ran before this one, if the last one ended without a word."""
         self._away_s = seconds
+
+    def set_kept(self, kept: Kept | None) -> None:
+        """What the controller before this one left, before the first cycle."""
+        self._kept = kept
 
     def set_maintenance(self, works: Sequence[Maintenance]) -> None:
         """What people take out, from the next cycle on; it starts and ends by itself."""
@@ -292,6 +298,8 @@ class ControlLoop:
             away_s=self._away_s,
             shed=self._shed,
             shedding=self._shedding,
+            # What it says is taken over by the first cycle; a recording need not repeat it.
+            kept=self._kept if self._memory.started_s is None else None,
         )
 
     def _ask(self, request: PlanRequest) -> None:

@@ -205,7 +205,12 @@ def _cooling(loops: Mapping[str, config.Loop], after: Headroom) -> dict[str, Any
 
 def _caps(present: Now, after: Headroom) -> dict[str, Any]:
     found = caps_that_follow(
-        present.site, after.topology, after.load_w, present.loads.split, present.in_force_w
+        present.site,
+        after.topology,
+        after.load_w,
+        present.loads.split,
+        present.in_force_w,
+        present.loads.overheads_w(present.site),
     )
     held = dict(zip(present.site.nodes, present.in_force_w, strict=True))
     return {

@@ -52,6 +52,7 @@ class Running:
             "webhooks": service.courier.run,
             "letting go": service.letting_go.run,
             "open intents": self._resolve,
+            "keeping": service.keeping.run,
             "store care": StoreCare(service.store, service.clock).run,
         }
         if service.remote is not None:
@@ -79,6 +80,7 @@ class Running:
         stuck = await self.supervisor.stop()
         self._service.close_recording()
         try:
+            await self._service.keeping.note()
             await self._service.absence.stopping()
         except StoreError as error:
             log.warning("stop_not_noted", error=str(error))

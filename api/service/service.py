@@ -28,6 +28,7 @@ from api.service.absence import Absence
 from api.service.cords import ServiceCords
 from api.service.drilling import ServiceDrills
 from api.service.hall_lease import HallLease
+from api.service.keeping import ServiceKeeping
 from api.service.letting_go import LettingGo, walk_seconds
 from api.service.parts import Parts
 from api.service.telling import tell
@@ -81,6 +82,9 @@ class Service:
         )
         self.cords = ServiceCords(
             parts.site, parts.store, parts.clock, parts.loaded.sha256, self.loop
+        )
+        self.keeping = ServiceKeeping(
+            parts.site, parts.store, parts.clock, self.loop, simulated=parts.simulated
         )
         self.upkeep = ServiceUpkeep(
             parts.site, parts.store, parts.clock, parts.workers, parts.loaded.sha256, self.loop
@@ -222,6 +226,7 @@ class Service:
         await self.upkeep.restore()
         await self.drills.restore()
         await self.cords.restore()
+        await self.keeping.restore()
 
     async def resolve_open_intents(self) -> None:
         """End commands that a former run sent and never saw answered, by what is read back."""

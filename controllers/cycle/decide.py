@@ -82,6 +82,8 @@ def decide(
         site, snapshot, memory.caps, inputs.acks, memory.meter_bounds_of(site)
     )
     before = forget_peaks(site, memory.loads, cap_memory.lowered_s, now_s)
+    if memory.started_s is None:
+        before = replace(before, overheads=before.overheads.recalled(site, inputs.kept))
     dead_feeds = plant.topology.dead_feeds
     loads = rack_loads(site, snapshot, force.in_force_w, before, dead_feeds)
     shares = Shares.of(plant.topology, loads.split)

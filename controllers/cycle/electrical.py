@@ -63,7 +63,7 @@ def electrical(
         headroom,
         memory.trips,
         doubt=bool(plant.losses.suspected),
-        away_s=inputs.away_s,
+        kept=inputs.kept,
     )
     residuals, reconcile_memory = reconcile(site, plant.topology, inputs.snapshot, memory.reconcile)
     offs = power_offs(

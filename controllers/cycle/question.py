@@ -113,7 +113,7 @@ class Question:
         return replace(
             bare,
             shares=self.shares,
-            base_w=np.where(managed, bare.base_w, self.loads.load_w),
+            base_w=np.where(managed, bare.base_w + self.loads.besides_w, self.loads.load_w),
             metered_w=np.where(managed & ~np.isnan(peak_w), peak_w, 0.0),
         )
 

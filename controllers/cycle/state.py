@@ -16,10 +16,11 @@ from controllers.corrective import CorrectiveMemory
 from controllers.cycle.poweroff import OffMemory
 from controllers.efficiency import EfficiencyMemory
 from controllers.gpu_caps import CapMemory
+from controllers.kept import Kept
 from controllers.loads import LoadsMemory
 from controllers.losses import LossMemory
 from controllers.reconcile import ReconcileMemory
-from controllers.trips import TripMemory
+from controllers.trips import TripMemory, bands_of
 from facility.commands import Ack, Mode, Override
 from facility.drills import Shed, Shedding
 from facility.exact import decode, encode, shape
@@ -89,6 +90,7 @@ class CycleInput:
         maintenance: what people take out, besides the file; the cycle sees to start and end.
         shed: what a drill lowers, None when none runs.
         shedding: what drills have proved, None when nothing.
+        kept: what the controller before this run left; None: nothing that can be read.
     """
 
     cycle: int
@@ -107,6 +109,7 @@ class CycleInput:
     away_s: float | None = None
     shed: Shed | None = None
     shedding: Shedding | None = None
+    kept: Kept | None = None
 
     @property
     def taken_out(self) -> tuple[str, ...]:
@@ -137,6 +140,7 @@ class CycleInput:
             "away_s": encode(self.away_s),
             "shed": encode(self.shed),
             "shedding": encode(self.shedding),
+            "kept": encode(self.kept),
         }
 
     @classmethod
@@ -162,6 +166,7 @@ class CycleInput:
             away_s=decode(float | None, data["away_s"]),
             shed=decode(Shed | None, data["shed"]),
             shedding=decode(Shedding | None, data["shedding"]),
+            kept=decode(Kept | None, data["kept"]),
         )
 
 
@@ -217,6 +222,25 @@ class Memory:
             alarms=AlarmMemory(),
             efficiency=EfficiencyMemory.empty(site),
         )
+
+
+def to_keep(site: SiteModel, memory: Memory, now_ms: int) -> Kept | None:
+    """What the controller after this one must know; None before the first cycle.
+
+    Args:
+        site: the site.
+        memory: what the last cycle left.
+        now_ms: when that was, UTC.
+    """
+    names, trips = bands_of(site).elements, memory.trips
+    if memory.started_s is None:
+        return None
+    return Kept(
+        now_ms,
+        dict(zip(names, trips.used.tolist(), strict=True)),
+        dict(zip(names, trips.load_w.tolist(), strict=True)),
+        memory.loads.overheads.to_keep(site),
+    )
 
 
 def recorded_shape() -> str:

@@ -93,7 +93,14 @@ def _at_caps(now: Now, load_w: FloatArray) -> FloatArray:
 def _caps(now: Now, topology: Topology, load_w: FloatArray) -> CapsThatFollow | None:
     if not now.site.nodes:
         return None
-    return caps_that_follow(now.site, topology, load_w, now.loads.split, now.in_force_w)
+    return caps_that_follow(
+        now.site,
+        topology,
+        load_w,
+        now.loads.split,
+        now.in_force_w,
+        now.loads.overheads_w(now.site),
+    )
 
 
 def switching(

@@ -80,6 +80,7 @@ def caps_that_follow(
     unmanaged_w: FloatArray,
     split: FloatArray | None,
     in_force_w: FloatArray,
+    overhead_w: Mapping[str, float] | None = None,
 ) -> CapsThatFollow:
     """Solve the allocation of a plant that is not there yet.
 
@@ -89,6 +90,7 @@ def caps_that_follow(
         unmanaged_w: float64[L]; load of everything that has no managed node, W.
         split: float64[F]; as `study` takes it.
         in_force_w: float64[N], caps in force now, W per GPU.
+        overhead_w: of racks, where it is measured and not stated.
     """
     if not site.nodes:
         answer = study(topology, unmanaged_w, split)
@@ -100,6 +102,7 @@ def caps_that_follow(
         policy=site.facility.controllers.allocation.policy,
         load_w={n: float(unmanaged_w[i]) for i, n in enumerate(topology.loads) if i not in managed},
         split=split,
+        overhead_w=overhead_w,
         heat=heat_rows(topology, site.facility.cooling.loops),
     )
     plan = solve(problem)

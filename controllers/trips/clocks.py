@@ -16,6 +16,7 @@ import numpy.typing as npt
 
 from controllers.flows import from_feeds_w
 from controllers.headroom import Headroom
+from controllers.kept import Kept
 from controllers.trips.bands import Bands, bands_of
 from controllers.trips.trend import TrendMemory, minutes_to_limit
 from facility.points import FloatArray
@@ -27,6 +28,8 @@ BoolArray = npt.NDArray[np.bool_]
 
 #: What is left of a clock below this is noise.
 RESTED: Final = 1e-6
+#: Longer than any overload point lasts.
+LONG_S: Final = 1e12
 
 
 @dataclass(frozen=True, eq=False)
@@ -111,7 +114,7 @@ def trip_clocks(
     memory: TripMemory,
     *,
     doubt: bool,
-    away_s: float | None = None,
+    kept: Kept | None = None,
 ) -> tuple[Trips, TripMemory]:
     """Move every clock to now.
 
@@ -122,18 +125,19 @@ def trip_clocks(
         headroom: of that plant; its loads are the worst that may flow.
         memory: of the cycle before.
         doubt: some loss is suspected: an unread load counts as in its worst case.
-        away_s: how long no controller looked before this run; None: unknown.
+        kept: what the controller before left; None: unknown, so the worst.
     """
     bands = bands_of(site)
     seen, worst, metered, excess = _loads(site, topology, snapshot, headroom, memory, doubt)
     load = np.where(np.isnan(seen), worst, seen)[bands.rows]
     hot = _hot(bands, snapshot)
     ratio = load / bands.rating_w
-    first = memory.at_s is None or len(memory.used) != len(bands.rows)
-    used = np.zeros(len(bands.rows)) if first else memory.used
-    before = load if first else memory.load_w
-    dt_s = (away_s or 0.0) if memory.at_s is None else max(snapshot.now_s - memory.at_s, 0.0)
-    used = advance(bands, used, np.maximum(load, before) / bands.rating_w, hot, dt_s)
+    if memory.at_s is None or len(memory.used) != len(bands.rows):
+        used = _taken_over(bands, kept, load, hot, snapshot.now_ms)
+    else:
+        dt_s = max(snapshot.now_s - memory.at_s, 0.0)
+        worse = np.maximum(load, memory.load_w) / bands.rating_w
+        used = advance(bands, memory.used, worse, hot, dt_s)
     allowed = bands.allowed_s(ratio, hot)
     growing = (ratio >= 1.0) & np.isfinite(allowed)
     to_trip = np.where(growing, (1.0 - used) * np.where(growing, allowed, 0.0), np.inf)
@@ -151,6 +155,43 @@ def trip_clocks(
         to_limit_min=minutes_to_limit(trend, limit_w),
     )
     return trips, TripMemory(used, load, metered, excess, snapshot.now_s, trend)
+
+
+def rested(site: SiteModel, now_ms: int) -> Kept:
+    """What is kept of a plant that carried nothing until now, as a simulated one.
+
+    Args:
+        site: the site.
+        now_ms: UTC.
+    """
+    nothing = dict.fromkeys(bands_of(site).elements, 0.0)
+    return Kept(now_ms, nothing, nothing)
+
+
+def _taken_over(
+    bands: Bands, kept: Kept | None, load_w: FloatArray, hot: BoolArray, now_ms: int
+) -> FloatArray:
+    """float64[C]: x at the first look of a run.
+
+    A clock of which nothing was written down may be about to trip. While nobody looked the load
+    counts as the greater of before and now, and no clock rests; where the calendar says that no
+    time has passed, an overload may have lasted for ever.
+
+    Args:
+        bands: overload points.
+        kept: what the controller before left.
+        load_w: float64[C], load now.
+        hot: bool[C].
+        now_ms: UTC.
+    """
+    if kept is None:
+        return np.ones(len(bands.rows))
+    used = np.array([kept.used.get(name, 1.0) for name in bands.elements])
+    before = np.array([kept.load_w.get(name, np.inf) for name in bands.elements])
+    away_s = (now_ms - kept.at_ms) / 1000.0
+    ratio = np.maximum(load_w, before) / bands.rating_w
+    after = advance(bands, used, ratio, hot, away_s if away_s >= 0.0 else LONG_S)
+    return np.asarray(np.maximum(used, after))
 
 
 def _loads(

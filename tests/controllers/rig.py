@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 
 from controllers.cycle import decide
 from controllers.cycle.state import CycleInput, FinishedPlan, Memory, answer
+from controllers.kept import Kept
+from controllers.trips import rested
 from facility.commands import Ack, AlarmEvent, Decision, Mode, Override
 from facility.drills import Shed, Shedding
 from facility.maintenance import Maintenance
@@ -36,6 +38,7 @@ class Hall:
     def __post_init__(self) -> None:
         self.site = self.toy.site
         self.memory = Memory.empty(self.site)
+        self.kept: Kept | None = rested(self.site, self.toy.now_ms)
         self.cycle = 0
         self.acks: tuple[Ack, ...] = ()
         self.plan: FinishedPlan | None = None
@@ -58,6 +61,7 @@ class Hall:
             journal_ok=self.journal_ok,
             shed=self.shed,
             shedding=self.shedding,
+            kept=self.kept,
         )
 
     def step(self) -> Decision:

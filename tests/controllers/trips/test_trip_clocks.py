@@ -11,7 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from controllers.headroom import study
-from controllers.trips import Bands, TripMemory, Trips, trip_clocks, trip_conditions
+from controllers.kept import Kept
+from controllers.trips import Bands, TripMemory, Trips, rested, trip_clocks, trip_conditions
 from controllers.trips.clocks import advance
 from facility.points import Flaw
 from tests.controllers.toy import Toy, site_of, small_hall
@@ -130,12 +131,19 @@ class Watch:
         self.toy = Toy(site_of(text), cap_w=cap_w)
         self.site = self.toy.site
         self.memory = TripMemory()
+        self.kept: Kept | None = rested(self.site, self.toy.now_ms)
 
     def step(self, seconds: float = 1.0) -> Trips:
         topology = self.site.topology
         headroom = study(topology, topology.nameplate_w)
         trips, self.memory = trip_clocks(
-            self.site, topology, self.toy.snapshot(), headroom, self.memory, doubt=False
+            self.site,
+            topology,
+            self.toy.snapshot(),
+            headroom,
+            self.memory,
+            doubt=False,
+            kept=self.kept,
         )
         self.toy.advance(seconds)
         return trips
@@ -193,21 +201,58 @@ def test_a_look_that_comes_late_counts_the_worse_of_both_ends() -> None:
     assert math.isinf(trips.to_trip_s[c])
 
 
+def met(watch: Watch, kept: Kept | None) -> float:
+    """x of UPS-A1 at the first look of a run that was left `kept`."""
+    watch.memory, watch.kept = TripMemory(), kept
+    return float(watch.step(0.0).used[0])
+
+
+def left(watch: Watch, used: float, load_w: float, ago_s: float) -> Kept:
+    at_ms = watch.toy.now_ms - round(1000.0 * ago_s)
+    return Kept(at_ms, {"ups-a1": used}, {"ups-a1": load_w})
+
+
+def test_a_restart_forgets_no_overload_that_a_breaker_still_feels() -> None:
+    watch = Watch()
+    watch.toy.changes["ups-a1:total:active_power"] = 10_000.0
+    # Nobody looked for 10 min: what the load was meanwhile is unknown, so nothing has rested.
+    assert met(watch, left(watch, 0.5, 10_000.0, 600.0)) == 0.5
+    # 119 %, 60 s: 15 s of it besides, whichever end of the gap it was seen at.
+    assert met(watch, left(watch, 0.5, 35_700.0, 15.0)) == pytest.approx(0.75)
+    watch.toy.changes["ups-a1:total:active_power"] = 35_000.0
+    assert met(watch, left(watch, 0.5, 10_000.0, 15.0)) == pytest.approx(0.75)
+
+
 def test_an_overload_met_at_the_start_counts_for_as_long_as_nobody_looked() -> None:
     watch = Watch()
     watch.toy.changes["ups-a1:total:active_power"] = 35_000.0
-    topology = watch.site.topology
-    headroom = study(topology, topology.nameplate_w)
-    trips, _ = trip_clocks(
-        watch.site,
-        topology,
-        watch.toy.snapshot(),
-        headroom,
-        TripMemory(),
-        doubt=False,
-        away_s=15.0,
-    )
-    assert trips.used[watch.of(trips, "ups-a1")] == pytest.approx(0.25)
+    assert met(watch, left(watch, 0.0, 0.0, 15.0)) == pytest.approx(0.25)
+    assert met(watch, left(watch, 0.0, 0.0, 86_400.0)) == 1.0
+
+
+@pytest.mark.parametrize("what", ["nothing", "of another element", "without its load"])
+def test_a_clock_of_which_nothing_was_written_down_may_be_about_to_trip(what: str) -> None:
+    watch = Watch()
+    watch.toy.changes["ups-a1:total:active_power"] = 10_000.0
+    now_ms = watch.toy.now_ms
+    kept = {
+        "nothing": None,
+        "of another element": Kept(now_ms - 5000, {"ups-b1": 0.0}, {"ups-b1": 0.0}),
+        "without its load": Kept(now_ms - 5000, {"ups-a1": 0.0}),
+    }[what]
+    assert met(watch, kept) == 1.0
+    assert math.isinf(watch.step().to_trip_s[0])
+    # It rests as any other does.
+    watch.step(600.0)
+    assert watch.step().used[0] == pytest.approx(math.exp(-601.0 / 600.0))
+
+
+def test_a_calendar_set_back_hides_no_overload() -> None:
+    watch = Watch()
+    watch.toy.changes["ups-a1:total:active_power"] = 35_000.0
+    assert met(watch, left(watch, 0.0, 10_000.0, -86_400.0)) == 1.0
+    watch.toy.changes["ups-a1:total:active_power"] = 10_000.0
+    assert met(watch, left(watch, 0.3, 10_000.0, -86_400.0)) == 0.3
 
 
 def test_a_feed_that_rises_steadily_reaches_its_limit_in_the_minutes_told() -> None:
