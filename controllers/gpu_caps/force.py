@@ -204,11 +204,13 @@ def caps_in_force(
     leased = snapshot.good(site.node_agent_state) == LEASED
     differs = answering & leased & ~pending & (np.abs(readback - commanded) > SAME_W)
     matches = answering & ~pending & (np.abs(readback - commanded) <= SAME_W)
-    # Above all that we asked for it is not ours, whatever of ours is on its way as well.
+    # Above all that we asked for it is not ours, whatever of ours is on its way as well; but what
+    # was read back before a command was sent is no answer to it.
     asked = commanded.copy()
     np.fmax.at(asked, sent.node, sent.value_w)
     with np.errstate(invalid="ignore"):
-        differs |= answering & leased & (readback > asked + SAME_W)
+        old = pending & (readback <= memory.readback_w + SAME_W)
+        differs |= answering & leased & ~old & (readback > asked + SAME_W)
     foreign = np.where(matches | ~leased & answering, False, memory.foreign | differs)
     force_now = CapForce(force, last, answering, leased, silent, foreign)
     return force_now, replace(

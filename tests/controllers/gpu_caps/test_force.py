@@ -130,6 +130,20 @@ def test_a_reverted_cap_was_never_told_where_a_lowering_was_on_its_way_already()
     assert look.at().foreign.tolist() == [True, False, False, False]
 
 
+def test_a_lowering_acknowledged_before_the_next_status_was_taken_for_somebody_elses() -> None:
+    look = Look()
+    look.at()
+    look.at(Ack(look.send(500.0), Outcome.APPLIED, 500.0, "", 0))
+    look.toy.caps["r01-n1"] = 500.0
+    for _ in range(6):
+        look.at()
+    # Acknowledged at once; the newest status is still of before.
+    assert not look.at(Ack(look.send(250.0), Outcome.APPLIED, 250.0, "", 0)).foreign.any()
+    look.toy.caps["r01-n1"] = 250.0
+    for _ in range(6):
+        assert not look.at().foreign.any()
+
+
 def test_a_board_that_shows_a_higher_cap_counts_while_another_board_is_mute() -> None:
     look = Look()
     look.at()
