@@ -37,6 +37,7 @@ from facility.store.rollups import PointRules, default_rules
 from facility.store.rows import counts as count_rows
 from facility.store.rows import meta, partitions
 from facility.store.spill import Spill
+from facility.store.threads.checkpoints import Checkpoints
 from facility.store.threads.committer import Committer
 from facility.store.threads.inbox import Inbox
 from facility.store.threads.readers import Readers
@@ -123,6 +124,10 @@ def _prepare(engine: sa.Engine, clock: Clock) -> None:
         raise migrate.unreachable(error) from error
 
 
+def _nothing() -> None:
+    """What is done after a commit where nothing is."""
+
+
 class Store(Samples, Tidying, JournalPart, Alarms, People, Works, Drills, Cords):
     """One hall's memory; see the module and `facility.store.parts`."""
 
@@ -147,7 +152,10 @@ class Store(Samples, Tidying, JournalPart, Alarms, People, Works, Drills, Cords)
         self._engine = engine
         self._lock = lock
         self._inline = inline
-        self._committer = Committer(engine, clock, spill, replay_of(hall))
+        file = sqlite_file(engine.url)
+        self._checkpoints = Checkpoints(file, engine) if file is not None and not inline else None
+        committed = self._checkpoints.committed if self._checkpoints is not None else _nothing
+        self._committer = Committer(engine, clock, spill, replay_of(hall), committed)
         self._writer = Writer(self._committer, inbox, clock, inline=inline)
         self._readers = Readers(reader, inline=inline)
         self._background = Readers(reader, inline=inline, threads=1, name="store-background")
@@ -194,6 +202,8 @@ class Store(Samples, Tidying, JournalPart, Alarms, People, Works, Drills, Cords)
         self._writer.close()
         self._background.close()
         self._readers.close()
+        if self._checkpoints is not None:
+            self._checkpoints.close()
         self._engine.dispose()
         if self._lock is not None:
             self._lock.release()

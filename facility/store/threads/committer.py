@@ -33,18 +33,31 @@ Replay = Mapping[str, Callable[[sa.Connection, Mapping[str, Any]], None]]
 class Committer:
     """Writes through one engine; used by one thread at a time.
 
+    Args:
+        engine: of the writer.
+        clock: times outages.
+        spill: what survives them.
+        replay: how that is written again.
+        committed: called after each transaction.
+
     Attributes:
         error: of the last failed transaction; None while all is well.
         retry_at_s: monotonic moment before which nothing is tried.
     """
 
     def __init__(
-        self, engine: sa.Engine, clock: Clock, spill: Spill | None, replay: Replay
+        self,
+        engine: sa.Engine,
+        clock: Clock,
+        spill: Spill | None,
+        replay: Replay,
+        committed: Callable[[], None] = lambda: None,
     ) -> None:
         self._engine = engine
         self._clock = clock
         self._spill = spill
         self._replay = replay
+        self._committed = committed
         self._refused = 0
         self._replayed = False
         self._replay_after_s = float("-inf")
@@ -155,6 +168,7 @@ class Committer:
         self.error = None
         self._wait_s = _FIRST_WAIT_S
         self._forget_spill()
+        self._committed()
         self.busy_s += self._clock.monotonic_s() - began_s
 
     def _forget_spill(self) -> None:
