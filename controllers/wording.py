@@ -14,26 +14,31 @@ ROUNDING: Final = 1e-6
 
 
 def listed(names: Sequence[str]) -> str:
-    """Names with runs drawn together: "r01-r08, r11"; of many the first few.
+    """Names with runs drawn together: "r01-r08, r11"; of many the first few."""
+    texts = runs(names)
+    more = len(texts) - NAMED
+    return ", ".join(texts[:NAMED]) + (f" and {more} more" if more > 0 else "")
+
+
+def runs(names: Sequence[str]) -> list[str]:
+    """Every name, runs drawn together.
 
     A hyphen between names that have hyphens would read as one name: "ups-a1 to ups-a3".
     """
-    runs: list[list[str]] = []
+    found: list[list[str]] = []
     after = ""
     for name in names:
         if name == after:
-            runs[-1].append(name)
+            found[-1].append(name)
         else:
-            runs.append([name])
+            found.append([name])
         digits = re.search(r"\d+$", name)
         if digits is None:
             after = ""
         else:
             number = str(int(digits[0]) + 1).zfill(len(digits[0]))
             after = name[: digits.start()] + number
-    texts = [text for run in runs for text in _run(run)]
-    more = len(texts) - NAMED
-    return ", ".join(texts[:NAMED]) + (f" and {more} more" if more > 0 else "")
+    return [text for run in found for text in _run(run)]
 
 
 def _run(names: Sequence[str]) -> Sequence[str]:

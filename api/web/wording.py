@@ -5,16 +5,19 @@ Every function takes None for "not known" and never turns it into a number.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, Final
 from zoneinfo import ZoneInfo
 
 from api.picture import iso
+from controllers.wording import runs
 from facility.commands import Mode
 from facility.points import PointId
 
 NOTHING: Final = "—"
+#: So many names are not counted for the reader.
+FEW: Final = 8
 _MINUS: Final = "\N{MINUS SIGN}"
 
 #: What a mode means for the person who looks.
@@ -132,6 +135,12 @@ def shortened(name: str, most: int = 18) -> str:
     return name if len(name) <= most else f"…{name[1 - most :]}"
 
 
+def counted(names: Sequence[str]) -> str:
+    """Every name, of many how many and runs drawn together: "120: r001 to r120"."""
+    many = f"{len(names)}: " if len(names) > FEW else ""
+    return many + ", ".join(runs(names))
+
+
 def filters(zone: ZoneInfo) -> dict[str, Any]:
     """What templates may call."""
     return {
@@ -145,6 +154,7 @@ def filters(zone: ZoneInfo) -> dict[str, Any]:
         "iso": lambda at_ms: iso(at_ms) or "",
         "point_name": point_name,
         "shortened": shortened,
+        "counted": counted,
         "scope_name": scope_name,
         "moment": lambda at_ms: moment(at_ms, zone),
         "date": lambda at_ms: date(at_ms, zone),

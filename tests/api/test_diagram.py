@@ -1,14 +1,23 @@
 from __future__ import annotations
 
 import itertools
+from dataclasses import replace
+from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from api.web.diagram.chart import MOST_ELEMENTS, Chart, Item, chart_of
+from api.web.diagram import draw
+from api.web.diagram.chart import Chart, Item, chart_of
 from api.web.diagram.layout import GAP, centres, ordered
+from controllers.headroom import study
+from controllers.single_line import compose
+from facility.config import Power
 from facility.loading import load, load_text
+from facility.topology import Topology
+from tests.bench.hall import FULL, hall_text
 from tests.conftest import ROOT
 
 DEMO = load(str(ROOT / "facility" / "demo.yaml")).power
@@ -50,14 +59,52 @@ def test_a_wire_past_a_layer_bends_there_instead_of_crossing_a_box() -> None:
     assert [(bend.origin, chart.layer[bend.key]) for bend in bends] == [("u2", 1), ("u2", 2)]
 
 
-def test_a_hall_too_big_for_a_screen_shows_its_upper_part_and_what_is_hidden() -> None:
-    power = load_text(big_hall(MOST_ELEMENTS + 1)).facility.power
+def test_a_layer_too_wide_for_a_screen_stands_in_banks_and_is_the_last() -> None:
+    power = load_text(big_hall(65)).facility.power
     chart = chart_of(power)
-    assert set(chart.items) == {"u", *(f"pdu-{i}" for i in range(1, 5))}
-    assert chart.hidden["u"] == (MOST_ELEMENTS + 1, MOST_ELEMENTS + 1)
+    banks = {item.key: item for item in chart.items.values() if item.sort == "bank"}
+    assert set(chart.items) == {"u", *(f"pdu-{i}" for i in range(1, 5)), *banks}
+    assert sorted(name for bank in banks.values() for name in bank.members) == sorted(
+        f"row{i}" for i in range(65)
+    )
+    assert {bank.parents for bank in banks.values()} == {(f"pdu-{i}",) for i in range(1, 5)}
+    assert chart.hidden == {f"row{i}": (0, 1) for i in range(65)}
     part = chart_of(power, "row7")
     shown = {key for key, item in part.items.items() if item.sort == "element"}
     assert shown == {"u", "pdu-4", "row7"}
+    assert part.hidden == {"pdu-4": (15, 15), "u": (67, 64)}
+
+
+@pytest.fixture(scope="module")
+def full() -> tuple[Power, dict[str, Any]]:
+    """A thousand racks on 200 busways, 48 PDUs and 8 UPSs, and what there is to say of them."""
+    facility = load_text(hall_text(replace(FULL, nodes=1))).facility
+    power, topology = facility.power, Topology.of(facility.power)
+    answer = study(topology, topology.nameplate_w)
+    never = np.full(len(topology.elements), np.inf)
+    loops = facility.cooling.loops
+    return power, compose(answer, answer, fail=(), lost=(), left_s=never, loops=loops, caps=None)
+
+
+@pytest.mark.parametrize("focus", [None, "utility-1", "ups-a1", "pdu-a01", "row001-a"])
+def test_a_hall_of_200_busways_fits_on_a_screen_and_hides_nothing_for_good(
+    full: tuple[Power, dict[str, Any]], focus: str | None
+) -> None:
+    """It was 8,366 wide, and 44,164 around a UPS: the first screen was empty."""
+    drawing = draw(*full, focus)
+    assert drawing.width <= 1_900.0
+    assert drawing.height <= 1_400.0
+    names = {box.name for box in drawing.boxes}
+    assert {f"ups-{side}{i}" for side in "ab" for i in range(1, 5)} <= names
+    assert focus is None or focus in names
+    if focus is None:
+        assert sum(name.startswith("pdu-") for name in names) == 48
+        assert {box.name for box in drawing.boxes if box.focus} == {
+            name for name in names if name.startswith("pdu-")
+        }
+    for one, other in itertools.combinations((b for b in drawing.boxes if b.link), 2):
+        apart_x = abs(one.x - other.x) >= min(one.width, other.width)
+        assert apart_x or abs(one.y - other.y) >= min(one.height, other.height)
 
 
 @st.composite

@@ -300,7 +300,7 @@ async def test_the_what_if_study_answers_in_a_sentence(browser: Browser, hall: M
     seen = text_of(await browser.open("/single-line?fail=ups-a1"))
     assert "runs on without redundancy: loss of" in seen
     page = await browser.open("/single-line?fail=pdu-a&fail=pdu-b")
-    assert "Racks dark r01, r02" in text_of(page)
+    assert "Racks dark r01-r08" in text_of(page)
     assert "If pdu-a and pdu-b fail, 8 racks go dark at once: r01-r08." in text_of(page)
     assert 'class="top bad"' in page
     assert "survivable" not in text_of(page)
@@ -322,14 +322,28 @@ async def test_the_single_line_diagram_shows_and_fails_every_element(
     hall.run_cycle()
     page = await browser.open("/single-line")
     for element in hall.facility.power.elements:
-        assert f'<a href="/single-line?fail={element}">' in page
+        assert f'<a id="at-{element}" href="/single-line?fail={element}">' in page
     for rack in hall.facility.power.racks:
         assert f"<title>{rack}: 23.0" in page.replace("\N{NO-BREAK SPACE}", " ")
     page = await browser.open("/single-line?fail=row1-a")
     assert '<g class="box failed"><title>row1-a, busway: fails</title>' in page
     assert page.count('class="cell last-feed"') == 4
-    assert '<a href="/single-line">' in page  # a click on what fails puts it back
+    assert '<a id="at-row1-a" href="/single-line">' in page  # a click on what fails puts it back
     assert "row1-b +46.0" in text_of(page).replace("\N{NO-BREAK SPACE}", " ")
+
+
+async def test_what_has_the_keyboard_keeps_it_when_the_diagram_is_drawn_anew(
+    browser: Browser, hall: MemoryHall
+) -> None:
+    """The diagram is replaced every two seconds; only what has an id keeps the focus."""
+    hall.run_cycle()
+    first, second = [await browser.open("/single-line/part") for _ in range(2)]
+    links = re.findall(r"<a [^>]*>", first)
+    ids = [re.search(r' id="([^"]+)"', link) for link in links]
+    assert links
+    assert all(ids)
+    assert len({found[1] for found in ids if found}) == len(links)
+    assert re.findall(r' id="([^"]+)"', second) == re.findall(r' id="([^"]+)"', first)
 
 
 async def test_the_diagram_of_one_element_shows_what_hangs_on_it(

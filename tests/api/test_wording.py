@@ -16,6 +16,7 @@ from api.web.wording import (
     NOTHING,
     cap,
     celsius,
+    counted,
     date,
     decimal,
     kelvin,
@@ -140,3 +141,9 @@ def test_a_bool_is_no_number() -> None:
 )
 def test_only_paths_of_this_site_are_gone_to(asked: str, leads: str) -> None:
     assert local_path(asked) == leads
+
+
+def test_many_names_are_counted_and_drawn_together() -> None:
+    assert counted([]) == ""
+    assert counted(["r01", "r02", "cdu-1"]) == "r01-r02, cdu-1"
+    assert counted([f"r{i:03}" for i in range(1, 121)]) == "120: r001-r120"

@@ -1,4 +1,8 @@
-"""What stands in the diagram: elements, groups, and blocks of racks and loads with equal feeds."""
+"""What stands in the diagram: elements, groups, and blocks of racks and loads with equal feeds.
+
+A layer that is too wide for a screen is the last one drawn, and its elements stand in banks: those
+with equal parents side by side and in rows. What hangs on one of them is drawn when asked.
+"""
 
 from __future__ import annotations
 
@@ -9,8 +13,8 @@ from typing import Literal
 from facility.config import LoadBase, Power
 from facility.topology import parents_of
 
-#: A hall with more elements than this is drawn from the top down to where it still fits.
-MOST_ELEMENTS = 64
+#: More elements side by side than this no screen shows.
+WIDEST = 12
 
 
 @dataclass(frozen=True)
@@ -18,14 +22,14 @@ class Item:
     """One thing to draw.
 
     Attributes:
-        key: unique; an element or group name, or `racks:…` of a block.
-        members: of a block, the racks or loads in it; of anything else empty.
+        key: unique; an element or group name, or `racks:…` of a block, `bank:…` of a bank.
+        members: of a block or bank, what is in it; of anything else empty.
         parents: keys above it, in order.
         origin: of a bend, where its wire comes from; of anything else the key.
     """
 
     key: str
-    sort: Literal["element", "group", "racks", "loads", "bend"]
+    sort: Literal["element", "group", "racks", "loads", "bank", "bend"]
     members: tuple[str, ...]
     parents: tuple[str, ...]
     origin: str
@@ -37,7 +41,8 @@ class Chart:
 
     Attributes:
         layer: key -> how many steps below the sources it hangs, by its longest way.
-        hidden: element -> how many elements and racks below it are not drawn.
+        hidden: element of which something right below is not drawn -> how many elements and racks
+            below it are not.
     """
 
     items: Mapping[str, Item]
@@ -70,9 +75,7 @@ def chart_of(power: Power, focus: str | None = None) -> Chart:
     """
     whole = _whole(power)
     kept = _around(whole, focus) if focus is not None else set(whole.items)
-    if focus is None and len(power.elements) > MOST_ELEMENTS:
-        kept = _upper(whole)
-    return _part(whole, kept)
+    return _part(whole, _upper(whole, kept))
 
 
 def _whole(power: Power) -> Chart:
@@ -126,14 +129,14 @@ def _with_parents(chart: Chart, kept: set[str]) -> set[str]:
     return kept
 
 
-def _upper(chart: Chart) -> set[str]:
-    """The keys of as many layers, from the top, as a screen can show."""
+def _upper(chart: Chart, wanted: set[str]) -> set[str]:
+    """Of the wanted keys those of as many layers, from the top, as a screen can show."""
     kept: set[str] = set()
     for row in chart.layers:
-        shown = sum(chart.items[key].sort == "element" for key in (*kept, *row))
-        if kept and shown > MOST_ELEMENTS:
+        mine = wanted.intersection(row)
+        kept |= mine
+        if sum(chart.items[key].sort == "element" for key in mine) > WIDEST:
             break
-        kept.update(row)
     return kept
 
 
@@ -141,13 +144,35 @@ def _part(whole: Chart, kept: set[str]) -> Chart:
     below = whole.children()
     hidden: dict[str, tuple[int, int]] = {}
     for key in kept:
+        if kept.issuperset(below[key]):
+            continue
         gone = _below(below, key) - kept
         elements = sum(whole.items[each].sort == "element" for each in gone)
         racks = sum(len(whole.items[each].members) for each in gone)
-        if elements or racks:
-            hidden[key] = (elements, racks)
+        hidden[key] = (elements, racks)
     items = {key: item for key, item in whole.items.items() if key in kept}
-    return _bent(Chart(items, {key: whole.layer[key] for key in items}, hidden))
+    chart = Chart(items, {key: whole.layer[key] for key in items}, hidden)
+    return _bent(_banked(chart))
+
+
+def _banked(chart: Chart) -> Chart:
+    """The same chart with the elements of its last layer in banks, if they are too many."""
+    last = chart.layers[-1] if chart.layers else []
+    wide = [key for key in last if chart.items[key].sort == "element"]
+    if len(wide) <= WIDEST:
+        return chart
+    banks: dict[tuple[str, ...], list[str]] = {}
+    for key in wide:
+        banks.setdefault(chart.items[key].parents, []).append(key)
+    items = {key: item for key, item in chart.items.items() if key not in wide}
+    for parents, members in banks.items():
+        key = f"bank:{members[0]}"
+        items[key] = Item(key, "bank", tuple(members), parents, key)
+    layer = {
+        key: chart.layer[item.members[0] if item.sort == "bank" else key]
+        for key, item in items.items()
+    }
+    return Chart(items, layer, chart.hidden)
 
 
 def _bent(chart: Chart) -> Chart:

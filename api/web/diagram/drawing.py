@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, Final
 from urllib.parse import urlencode
 
@@ -16,11 +17,15 @@ MARGIN: Final = 16.0
 #: Between layers; wires of different origin run sideways in lanes of their own there.
 SPACE: Final = 54.0
 LANES: Final = 7
-BOX: Final = (156.0, 78.0)
+BOX: Final = (148.0, 78.0)
 GROUP: Final = (110.0, 24.0)
 CELL: Final = (46.0, 26.0)
 CELLS: Final = 8
 HEAD: Final = 20.0
+#: An element in a bank, and from one to the next.
+TILE: Final = (101.0, 54.0)
+PITCH: Final = (106.0, 76.0)
+TILES: Final = 6
 
 STATES: Final[Mapping[str, str]] = {
     "failed": "fails",
@@ -116,9 +121,10 @@ def draw(power: Power, data: Mapping[str, Any], focus: str | None = None) -> Dra
         y += max(size[key][1] for key in row) + SPACE
     boxes = _Boxes(power, data, focus, chart)
     placed = tuple(
-        boxes.box(item, MARGIN + middle[key] - size[key][0] / 2.0, top[key], *size[key])
+        box
         for key, item in chart.items.items()
         if item.sort != "bend"
+        for box in boxes.of(item, MARGIN + middle[key] - size[key][0] / 2.0, top[key], *size[key])
     )
     lane = _lanes(chart, rows)
     wires = tuple(
@@ -147,9 +153,18 @@ def _size(item: Item) -> tuple[float, float]:
         return GROUP
     if item.sort == "bend":
         return (2.0, 0.0)
-    across = min(len(item.members), CELLS)
-    down = -(-len(item.members) // CELLS)
+    count = len(item.members)
+    if item.sort == "bank":
+        across = min(count, TILES)
+        return max(BOX[0], across * PITCH[0] + 8.0), HEAD + -(-count // TILES) * PITCH[1] + 4.0
+    across = _across(count)
+    down = -(-count // across)
     return max(BOX[0], across * CELL[0] + 12.0), HEAD + down * CELL[1] + 8.0
+
+
+def _across(count: int) -> int:
+    """Cells side by side: about half as many rows, so that blocks stay narrow."""
+    return min(count, max(4, min(CELLS, math.ceil(math.sqrt(2.0 * count)))))
 
 
 def _spread(item: Item, i: int, width: float) -> float:
@@ -198,12 +213,28 @@ class _Boxes:
         needs = len(group.members) if group.needs is None else group.needs
         return sum(self.carries(member) for member in group.members) >= needs
 
-    def box(self, item: Item, x: float, y: float, width: float, height: float) -> Box:
+    def of(self, item: Item, x: float, y: float, width: float, height: float) -> Iterator[Box]:
+        """The boxes of one item; a bank's frame first, then what stands in it."""
         if item.sort == "element":
-            return self._element(item.key, x, y, width, height)
-        if item.sort == "group":
-            return self._group(item.key, x, y, width, height)
-        return self._block(item, x, y, width, height)
+            yield self._element(item.key, x, y, width, height)
+        elif item.sort == "group":
+            yield self._group(item.key, x, y, width, height)
+        elif item.sort == "bank":
+            yield from self._bank(item, x, y, width, height)
+        else:
+            yield self._block(item, x, y, width, height)
+
+    def _bank(self, item: Item, x: float, y: float, width: float, height: float) -> Iterator[Box]:
+        kinds = ", ".join(dict.fromkeys(self.elements[name]["kind"] for name in item.members))
+        total = watts(sum(self.elements[name]["load_w"] or 0.0 for name in item.members))
+        name = f"{len(item.members)} × {kinds}, {total}"
+        yield Box(x, y, width, height, name, item.sort, "block", (), name, None)
+        for i, member in enumerate(item.members):
+            column, row = i % TILES, i // TILES
+            left, top = x + 6.0 + column * PITCH[0], y + HEAD + 4.0 + row * PITCH[1]
+            tile = self._element(member, left, top, *TILE)
+            below = f"+ {sum(self.chart.hidden[member])} below" if tile.below else ""
+            yield replace(tile, lines=tile.lines[-1:], below=below)
 
     def _element(self, name: str, x: float, y: float, width: float, height: float) -> Box:
         row = self.elements[name]
@@ -257,15 +288,15 @@ class _Boxes:
 
     def _block(self, item: Item, x: float, y: float, width: float, height: float) -> Box:
         rows = self.racks if item.sort == "racks" else self.loads
-        cells = []
+        across, cells = _across(len(item.members)), []
         for i, name in enumerate(item.members):
             row = rows[name]
             state = row["state"]
             said = "" if state == "up" else f", {STATES[state]}"
             cells.append(
                 Cell(
-                    x + 6.0 + (i % CELLS) * CELL[0],
-                    y + HEAD + (i // CELLS) * CELL[1],
+                    x + 6.0 + (i % across) * CELL[0],
+                    y + HEAD + (i // across) * CELL[1],
                     name,
                     state.replace(" ", "-"),
                     f"{name}: {watts(row['load_w'])}{said}",
