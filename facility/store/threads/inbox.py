@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 from enum import IntEnum
-from typing import Any
+from typing import Any, Final
 
 import sqlalchemy as sa
 
@@ -43,6 +43,31 @@ class Job:
     run: Callable[[sa.Connection], Any]
     spill: tuple[str, Callable[[], Mapping[str, Any]]] | None = None
     future: Future[Any] = field(default_factory=Future)
+
+
+#: Samples of one transaction: where the database keeps up, and where it takes long.
+MOST_AT_ONCE: Final = 250_000
+FEWEST_AT_ONCE: Final = 25_000
+#: A transaction of scans that takes longer than this lets the journal wait too long.
+LONG_S: Final = 0.1
+
+
+class Portion:
+    """How many samples the next transaction takes, by how long those before it took.
+
+    Attributes:
+        samples: so many.
+    """
+
+    def __init__(self) -> None:
+        self.samples = MOST_AT_ONCE
+
+    def took(self, samples: int, seconds: float) -> None:
+        """Learn from a transaction."""
+        if seconds > LONG_S:
+            self.samples = max(round(samples * max(LONG_S / seconds, 0.5)), FEWEST_AT_ONCE)
+        elif samples >= self.samples and seconds < LONG_S / 2:
+            self.samples = min(2 * self.samples, MOST_AT_ONCE)
 
 
 class Inbox:
@@ -108,7 +133,12 @@ class Inbox:
             queue.clear()
         return taken
 
-    def take_scans(self, max_samples: int = 250_000) -> list[tuple[float, Scan]]:
+    @property
+    def half_full(self) -> bool:
+        """Whether scans come so much faster than they are written that some will soon be lost."""
+        return 2 * self.samples > self.max_samples
+
+    def take_scans(self, max_samples: int = MOST_AT_ONCE) -> list[tuple[float, Scan]]:
         """The oldest scans, up to about a number of samples."""
         taken: list[tuple[float, Scan]] = []
         room = max_samples

@@ -10,7 +10,7 @@ from facility.clock import Clock
 from facility.points import Scan
 from facility.store.errors import StoreClosed, StoreUnavailable
 from facility.store.threads.committer import Committer
-from facility.store.threads.inbox import Inbox, Job, Urgency
+from facility.store.threads.inbox import MOST_AT_ONCE, Inbox, Job, Portion, Urgency
 
 #: A scan waits at most this long for company; with the time of one transaction it stays below
 #: the second that kill -9 may cost.
@@ -31,6 +31,7 @@ class Writer:
         self._committer = committer
         self._inbox = inbox
         self._clock = clock
+        self._portion = Portion()
         self._wake = threading.Condition()
         self._flushes: list[Future[None]] = []
         self._running: list[Job] = []
@@ -133,10 +134,10 @@ class Writer:
                 closing = self._closing
                 due = bool(flushes) or closing or self._scans_due(self._clock.monotonic_s())
             self._committer.run_jobs(self._running)
-            if flushes or closing:
+            if closing:
                 self._drain()
-            elif due:
-                self._write_scans()
+            elif due and self._inbox.scans and self._write_scans() and self._inbox.scans:
+                flushes = ()  # there is more, after the jobs that came meanwhile
             for done in flushes:
                 self._end_flush(done)
             with self._wake:
@@ -173,10 +174,16 @@ class Writer:
 
     def _write_scans(self) -> bool:
         """One batch; False if the database is away."""
+        began_s = self._clock.monotonic_s()
         with self._wake:
-            batch = self._inbox.take_scans()
+            before = self._inbox.samples
+            # Small transactions are for those who wait; nobody waits as long as lost scans do.
+            most = MOST_AT_ONCE if self._inbox.half_full else self._portion.samples
+            batch = self._inbox.take_scans(most)
+            taken = before - self._inbox.samples
             loss = self._inbox.take_loss()
         refused = self._committer.write_scans([scan for _, scan in batch], loss)
+        self._portion.took(taken, self._clock.monotonic_s() - began_s)
         if refused is None:
             return True
         with self._wake:

@@ -20,7 +20,15 @@ from facility.store import Store, StoreClosed, StoreUnavailable, engine, migrate
 from facility.store.records import CycleRecord
 from facility.store.rows import scans as scan_rows
 from facility.store.spill import Spill
-from facility.store.threads.inbox import Inbox, Job, Urgency
+from facility.store.threads.inbox import (
+    FEWEST_AT_ONCE,
+    LONG_S,
+    MOST_AT_ONCE,
+    Inbox,
+    Job,
+    Portion,
+    Urgency,
+)
 from tests.facility.store.plant import (
     START_MS,
     SteppedClock,
@@ -473,3 +481,57 @@ def test_when_the_queue_is_full_old_scans_go_and_no_job_does() -> None:
         at(second).source_ms for second in range(20, 30)
     ]
     assert inbox.take_every_job() == jobs
+
+
+def test_a_backlog_made_the_journal_wait_for_one_long_transaction_of_scans() -> None:
+    portion = Portion()
+    per_s, fixed_s = 200_000.0, 0.01
+    for _ in range(10):
+        portion.took(portion.samples, fixed_s + portion.samples / per_s)
+    assert portion.samples == FEWEST_AT_ONCE
+    per_s = 700_000.0
+    for _ in range(10):
+        portion.took(portion.samples, fixed_s + portion.samples / per_s)
+    assert FEWEST_AT_ONCE < portion.samples < LONG_S * per_s
+    portion.took(10, 0.001)  # says nothing of what more would take
+    assert portion.samples < LONG_S * per_s
+    for _ in range(10):
+        portion.took(portion.samples, fixed_s + portion.samples / 9e6)
+    assert portion.samples == MOST_AT_ONCE
+    inbox = Inbox(8, 1)
+    for second in range(2):
+        assert not inbox.half_full
+        inbox.add_scan(at(second), 0.0)
+    inbox.take_scans(1)
+    inbox.add_scan(at(3), 0.0)
+    inbox.max_samples = 7
+    assert inbox.half_full
+
+
+def test_a_flush_of_much_let_jobs_wait_until_all_of_it_was_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = open_store(f"sqlite:///{tmp_path / 'hall.db'}", SystemClock())
+    monkeypatch.setattr(store._writer._portion, "samples", 4)
+    order: list[str] = []
+    held = threading.Event()
+    wrote = store._committer.write_scans
+
+    def slowly(batch: Any, loss: Any) -> str | None:
+        held.wait(5)
+        order.append("scan")
+        return wrote(batch, loss)
+
+    monkeypatch.setattr(store._committer, "write_scans", slowly)
+    for second in range(5):
+        store.put(at(second))
+    flushed = store.flush()
+    told = store.set_meta("key", "value")
+    told.add_done_callback(lambda _: order.append("job"))
+    held.set()
+    flushed.result(timeout=10)
+    told.result(timeout=10)
+    assert sorted(order) == ["job"] + ["scan"] * 5
+    assert order.index("job") <= 1
+    assert store.counts().result().scans == 5
+    store.close()
