@@ -67,7 +67,7 @@ bench: $(VENV)/run.stamp
 # that a demo in real time is not disturbed.
 test: $(VENV)/dev.stamp
 ifeq ($(strip $(ARGS)),)
-	@$(BIN)/python -m pytest -n auto --dist loadfile -m "not soak and not system"
+	@$(BIN)/python -m pytest -n auto --dist worksteal -m "not soak and not system"
 	@$(BIN)/python -m pytest -m "system and not soak"
 else
 	@exec $(BIN)/python -m pytest $(ARGS)
