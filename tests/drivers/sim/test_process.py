@@ -105,9 +105,19 @@ async def test_ends_with_its_parent() -> None:
 
 def test_a_wrong_command_line_is_usage(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as ended:
-        arguments(["--config", "x.yaml", "--scenario", "no-such"])
+        arguments(["--config", "x.yaml", "--seed", "one"])
     assert ended.value.code == 2
-    assert "feed-loss" in capsys.readouterr().err
+    assert "--seed" in capsys.readouterr().err
+
+
+def test_a_scenario_that_there_is_not_is_told_with_those_there_are(
+    root: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    config = str(root / "facility" / "demo.yaml")
+    assert main(["--config", config, "--scenario", "no-such"]) == 2
+    answer = capsys.readouterr()
+    assert "feed-loss" in answer.err
+    assert answer.out == ""
 
 
 def test_a_wrong_file_is_told_and_starts_nothing(
