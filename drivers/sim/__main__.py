@@ -160,7 +160,8 @@ def main(given: Sequence[str] | None = None) -> int:
         facility = complete_for_simulation(load(options.config))
         scenario = scenarios.load(options.scenario)
     except (ConfigError, KeyError, ValueError, OSError) as error:
-        sys.stderr.write(f"{error}\n")
+        words = error.args[0] if isinstance(error, KeyError) else error
+        sys.stderr.write(f"{words}\n")
         return 2
     structlog.configure(
         wrapper_class=structlog.make_filtering_bound_logger(logging.WARNING),
