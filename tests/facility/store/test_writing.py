@@ -513,6 +513,7 @@ def test_a_flush_of_much_let_jobs_wait_until_all_of_it_was_written(
 ) -> None:
     store = open_store(f"sqlite:///{tmp_path / 'hall.db'}", SystemClock())
     monkeypatch.setattr(store._writer._portion, "samples", 4)
+    monkeypatch.setattr(store._writer._portion, "took", lambda samples, seconds: None)
     order: list[str] = []
     held = threading.Event()
     wrote = store._committer.write_scans
