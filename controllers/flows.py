@@ -4,11 +4,24 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import Final
 
 import numpy as np
 
 from facility.points import FloatArray, IntArray
 from facility.topology import Topology
+
+#: A meter that carries nothing may show as much as this below it.
+ZERO_W: Final = 50.0
+
+
+def drawn_w(reading_w: FloatArray) -> FloatArray:
+    """float64[n]: what flows down through meters, W; less than nothing is no reading, so NaN.
+
+    A sensor that was put in the wrong way round must not make a load look smaller.
+    """
+    with np.errstate(invalid="ignore"):
+        return np.where(reading_w < -ZERO_W, np.nan, np.maximum(reading_w, 0.0))
 
 
 class _ByIdentity:

@@ -17,11 +17,12 @@ import numpy as np
 import numpy.typing as npt
 
 from controllers.blocks import Extremes, low_pass
+from controllers.flows import drawn_w
 from controllers.overheads import OverheadMemory
 from facility.points import FloatArray
 from facility.site import SiteModel
 from facility.snapshot import Snapshot
-from facility.topology import Topology
+from facility.topology import UNMEASURED_SHARE, Topology
 
 BoolArray = npt.NDArray[np.bool_]
 
@@ -80,7 +81,8 @@ class RackLoads:
 
     Attributes:
         load_w: float64[L], W that every check must assume.
-        split: float64[F], share of each feed; NaN where not measured now and not stated.
+        split: float64[F], share of each feed as `Shares.of` takes it: NaN or below 0 where it is
+            not measured now and not stated.
         meter_w: float64[R], metered power of racks; NaN unless every feed has a reading.
         caps_term_w: float64[R], most that overheads and caps in force allow.
         besides_w: float64[L], overhead beyond what the file states; counted in `caps_term_w`.
@@ -143,7 +145,7 @@ def rack_loads(
     """
     topology, power = site.topology, site.facility.power
     loads, racks = len(topology.loads), len(topology.racks)
-    feed_w = snapshot.usable(site.feed_meter)
+    feed_w = drawn_w(snapshot.good(site.feed_meter))
     dead = np.zeros(len(feed_w), dtype=np.bool_) if dead_feeds is None else dead_feeds
     feed_w = np.where(dead & np.isnan(feed_w), 0.0, feed_w)
     metered = _sum_of_feeds(topology, feed_w)
@@ -154,21 +156,22 @@ def rack_loads(
     peaks = memory.peaks.take(settled, snapshot.now_s, BUCKET_S, least=False)
     held = np.where(known, peaks.greatest(), memory.held_w)
     split, smooth = _split(site, feed_w, metered, dead, snapshot.now_s, memory)
-    good_w = np.where(np.isnan(snapshot.good(site.feed_meter)), np.nan, feed_w)
-    overheads = memory.overheads.learn(site, snapshot, _sum_of_feeds(topology, good_w))
+    overheads = memory.overheads.learn(site, snapshot, metered)
     besides = overheads.besides_w(site)
     caps_term = caps_term_w(site, in_force_w) + besides
     managed = np.zeros(loads, dtype=np.bool_)
     managed[site.node_rack] = True
     from_meter = np.where(np.isnan(held), 0.0, held * (1.0 + power.meter_accuracy))
-    seen = np.bincount(topology.feed_load, np.nan_to_num(feed_w), loads)
+    # A reading in doubt may add to a load, never make it smaller.
+    doubtful = np.fmax(feed_w, drawn_w(snapshot.usable(site.feed_meter)))
+    seen = np.bincount(topology.feed_load, np.nan_to_num(doubtful), loads)
     from_meter = np.fmax(from_meter, seen * (1.0 + power.meter_accuracy) * ~known)
     lately = ~np.isnan(peaks.greatest())
     alone = np.where(lately, from_meter, np.maximum(from_meter, topology.nameplate_w))
     load_w = np.where(managed, np.maximum(from_meter, caps_term), alone)
     meter = metered[:racks]
     estimate = np.where(np.isnan(held[:racks]), caps_term[:racks], held[:racks])
-    good = ~np.isnan(snapshot.good(site.feed_meter))
+    good = ~np.isnan(drawn_w(snapshot.good(site.feed_meter)))
     return RackLoads(
         load_w=load_w,
         split=split,
@@ -243,7 +246,12 @@ def _split(
     smooth = low_pass(memory.split, share, dt_s, SPLIT_TAU_S)
     every = (*site.facility.power.racks.values(), *site.facility.power.loads.values())
     stated = np.array([load.split is not None for load in every], dtype=np.bool_)
-    fallback = np.where(stated[topology.feed_load], topology.split, np.nan)
+    normal = np.where(np.isnan(memory.split), topology.split, memory.split)
+    most = np.zeros(len(metered))
+    np.fmax.at(most, topology.feed_load, memory.split)
+    # As skewed as it was measured a split may still be, whatever an unmeasured one is held to be.
+    doubt = np.where(most > UNMEASURED_SHARE, -most, np.nan)
+    fallback = np.where(stated[topology.feed_load], normal, doubt[topology.feed_load])
     return np.where(np.isnan(share), fallback, smooth), smooth
 
 

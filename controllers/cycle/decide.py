@@ -18,7 +18,14 @@ from controllers.cycle.deeds import Teller
 from controllers.cycle.electrical import electrical
 from controllers.cycle.gathering import GATHER_S, conditions, hangs_below_now
 from controllers.cycle.overrides import cap_overrides, in_force, within_board
-from controllers.cycle.plant import Plant, forget_peaks, may_lower_all, paths, present_plant
+from controllers.cycle.plant import (
+    Plant,
+    forget_peaks,
+    may_lower_all,
+    paths,
+    present_plant,
+    without_risen,
+)
 from controllers.cycle.question import Question, pose
 from controllers.cycle.rooms import CapRooms, Setpoints
 from controllers.cycle.saying import facts_of
@@ -30,7 +37,7 @@ from controllers.gpu_caps import CapForce, caps_in_force, move_caps
 from controllers.gpu_caps.force import BoolArray, remember_sent
 from controllers.guard import check
 from controllers.headroom import study_shares
-from controllers.loads import RackLoads, rack_loads
+from controllers.loads import RackLoads, caps_term_w, rack_loads
 from controllers.maintenance import frozen_nodes, leave_caps, let_be, told
 from facility.commands import (
     Decision,
@@ -54,11 +61,16 @@ def _fixed(
     return {name: watts for name, watts in fixed.items() if name not in leases}
 
 
-def _meter_bounds(site: SiteModel, memory: Memory, loads: RackLoads) -> BoolArray:
-    """bool[N]: the rack is metered and draws no more than its last known caps allow."""
+def _meter_bounds(site: SiteModel, force: CapForce, loads: RackLoads) -> BoolArray:
+    """bool[N]: the rack is metered and draws no more than its last known caps allow.
+
+    A silent node that counts at its board's maximum must not prove itself calm by that.
+    """
     metered = ~np.isnan(loads.meter_w)
+    last = np.where(np.isnan(force.readback_w), site.max_cap_w, force.readback_w)
+    known = caps_term_w(site, np.where(force.silent, last, force.in_force_w)) + loads.besides_w
     with np.errstate(invalid="ignore"):
-        calm = loads.meter_w <= loads.caps_term_w + 1.0
+        calm = loads.meter_w <= known[: len(loads.meter_w)] + 1.0
     return np.asarray((metered & calm)[site.node_rack], dtype=np.bool_)
 
 
@@ -86,6 +98,7 @@ def decide(
         before = replace(before, overheads=before.overheads.recalled(site, inputs.kept))
     dead_feeds = plant.topology.dead_feeds
     loads = rack_loads(site, snapshot, force.in_force_w, before, dead_feeds)
+    loads = without_risen(site, loads, force.risen)
     shares = Shares.of(plant.topology, loads.split)
     beyond, beyond_memory = corrective(
         site,
@@ -218,7 +231,7 @@ def decide(
         overrides=tuple(o.id for o in leases),
         last=last,
         started_s=started_s,
-        meter_bounds=_meter_bounds(site, memory, loads),
+        meter_bounds=_meter_bounds(site, force, loads),
     )
     facts = facts_of(
         site,

@@ -14,7 +14,7 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from controllers.flows import from_feeds_w
+from controllers.flows import drawn_w, from_feeds_w
 from controllers.headroom import Headroom
 from controllers.kept import Kept
 from controllers.trips.bands import Bands, bands_of
@@ -212,8 +212,8 @@ def _loads(
     fresh = len(memory.metered_w) != n
     held = np.full(n, np.nan) if fresh else memory.metered_w
     excess = np.zeros(n) if fresh else memory.excess_w
-    own = snapshot.good(site.element_meter)
-    feeds = from_feeds_w(topology, snapshot.good(site.feed_meter))
+    own = drawn_w(snapshot.good(site.element_meter))
+    feeds = from_feeds_w(topology, drawn_w(snapshot.good(site.feed_meter)))
     dead = topology.compiled.dead[0]
     seen = np.where(np.isnan(own), feeds + excess, own) * accuracy
     worst = np.nan_to_num(headroom.worst_w) if doubt else headroom.normal_w

@@ -13,9 +13,10 @@ from facility.topology.problems import (
     topology_problems,
 )
 from facility.topology.ratings import limit_of
-from facility.topology.shares import Shares
+from facility.topology.shares import UNMEASURED_SHARE, Shares
 
 __all__ = [
+    "UNMEASURED_SHARE",
     "Case",
     "CoolingLeft",
     "Shares",

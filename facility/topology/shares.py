@@ -283,7 +283,8 @@ class Shares:
         Args:
             topology: the plant.
             split: float64[F], any scale; NaN on a feed: the split of that load is not measured
-                (the worse of 65/35 and 35/65). None: as in the file.
+                (the worse of 65/35 and 35/65); -u: nor is it now, and when it was, one feed had
+                the part u (so that is its worst). None: as in the file.
             phases: float64[F, 3], shares of L1..L3; NaN rows count a third each. None: as in
                 the file.
         """
@@ -394,7 +395,10 @@ def _split_factors(topology: Topology, split: FloatArray) -> tuple[FloatArray, F
     load = c.pair_load
     pairs = len(load)
     wanted = np.where(c.feed_alive, split[c.feed_column], 0.0)
-    unknown = np.isnan(np.bincount(topology.feed_load, split, minlength=len(topology.loads)))
+    in_doubt = np.isnan(split) | (split < 0.0)
+    unknown = np.bincount(topology.feed_load, in_doubt, minlength=len(topology.loads)) > 0.0
+    most = np.full(len(topology.loads), UNMEASURED_SHARE)
+    np.fmax.at(most, topology.feed_load, -split)
     wanted = np.where(np.isnan(wanted), 0.0, wanted)
     total = np.bincount(c.feed_pair, wanted, pairs)
     living = np.maximum(c.pair_alive, 1)
@@ -403,11 +407,11 @@ def _split_factors(topology: Topology, split: FloatArray) -> tuple[FloatArray, F
     mean = np.where(feed_total > 0.0, wanted / np.where(feed_total > 0.0, feed_total, 1.0), equal)
     extra = np.zeros(pairs)
     others = np.maximum(topology.feed_counts - 1, 1)
-    low = np.where(topology.feed_counts > 1, (1.0 - UNMEASURED_SHARE) / others, 0.0)[load]
-    whole = UNMEASURED_SHARE + low * (living - 1)
+    low = np.where(topology.feed_counts > 1, (1.0 - most) / others, 0.0)[load]
+    whole = most[load] + low * (living - 1)
     doubt = unknown[load] & ~topology.hot_spare[load]
     mean = np.where(doubt[c.feed_pair], (low / whole)[c.feed_pair] * c.feed_alive, mean)
-    extra = np.where(doubt, (UNMEASURED_SHARE - low) / whole, extra)
+    extra = np.where(doubt, (most[load] - low) / whole, extra)
     spare = topology.hot_spare[load] & (c.pair_alive >= 2)
     mean = np.where(spare[c.feed_pair], 0.0, mean)
     extra = np.where(spare, 1.0, extra)

@@ -81,7 +81,8 @@ def test_a_measured_split_is_used_and_an_unmeasured_one_is_unknown() -> None:
     assert np.isnan(loads.split[4:]).all()
     watch.toy.broken.add("pdu-r01-b")
     loads = watch.look()
-    assert np.isnan(loads.split[:2]).all()
+    # Unknown now, and not known to be any better than when it was measured.
+    assert loads.split[:2] == pytest.approx([-0.75, -0.75])
     assert np.isnan(loads.meter_w[0])
     assert not np.isnan(loads.meter_w[1])
 
@@ -217,3 +218,51 @@ def test_a_dead_meter_that_keeps_its_last_reading_counts_its_load_once() -> None
     watch.toy.changes[b] = 12_000.0
     for _ in range(5):
         assert watch.look().peak_w[0] == pytest.approx(12_000.0)
+
+
+@pytest.mark.parametrize("worse", ["silent", "doubted", "reversed"])
+@pytest.mark.parametrize("share", [0.5, 0.6, 0.8, 0.97])
+@pytest.mark.parametrize("side", ["a", "b"])
+def test_a_reading_that_gets_worse_never_makes_room_on_either_feed(
+    worse: str, share: float, side: str
+) -> None:
+    """The load of r01 is skewed; then one of its meters dies, is doubted at 0 W, or turns round."""
+    whole, partly = Watch(bare_rack()), Watch(bare_rack())
+    for watch in (whole, partly):
+        for rack, watts in (("r01", 5000.0), ("r03", 4000.0)):
+            watch.toy.changes[f"pdu-{rack}-a:total:active_power"] = share * watts
+            watch.toy.changes[f"pdu-{rack}-b:total:active_power"] = (1.0 - share) * watts
+        for _ in range(12):
+            watch.look()
+    for rack in ("r01", "r03"):
+        point = f"pdu-{rack}-{side}:total:active_power"
+        if worse == "silent":
+            partly.toy.broken.add(f"pdu-{rack}-{side}")
+        elif worse == "doubted":
+            partly.toy.changes[point] = 0.0
+            partly.toy.doubted.add(point)
+        else:
+            partly.toy.changes[point] = -float(partly.toy.changes[point] or 0.0)
+    topology = whole.site.topology
+    # r03 has no nodes: without a meter for 5 min it counts at its nameplate.
+    for _ in range(14):
+        before, after = whole.look(), partly.look()
+        for watch in (whole, partly):
+            watch.toy.advance(29.0)
+        assert np.all(after.load_w >= before.load_w - 1e-6)
+        room = [study(topology, x.load_w, x.split).headroom_w for x in (before, after)]
+        rated = np.isfinite(room[0])
+        assert np.all(room[1][rated] <= room[0][rated] + 1e-6)
+    assert after.load_w[topology.load_index["r03"]] == 9000.0
+
+
+def test_a_stated_split_counts_as_it_was_measured_when_its_meter_dies() -> None:
+    feeds = "r01: {feeds: {a: row-a, b: row-b}"
+    watch = Watch(small_hall().replace(feeds, feeds + ", split: {a: 1, b: 1}"))
+    assert watch.look().split[:2] == pytest.approx([0.5, 0.5])
+    watch.toy.changes["pdu-r01-a:total:active_power"] = 4000.0
+    watch.toy.changes["pdu-r01-b:total:active_power"] = 1000.0
+    watch.toy.advance(600.0)
+    watch.look()
+    watch.toy.broken.add("pdu-r01-a")
+    assert watch.look().split[:2] == pytest.approx([0.8, 0.2], abs=0.01)

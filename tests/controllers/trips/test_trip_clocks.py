@@ -309,6 +309,17 @@ def test_a_reading_that_gets_worse_never_slows_a_clock(
         assert (y.to_trip_s <= x.to_trip_s + 1e-9).all()
 
 
+def test_a_meter_that_turned_round_rests_no_clock() -> None:
+    watch = Watch()
+    watch.toy.changes["ups-a1:total:active_power"] = 35_000.0
+    for _ in range(10):
+        watch.step()
+    watch.toy.changes["ups-a1:total:active_power"] = -35_000.0
+    watch.step()
+    before = watch.memory.used[0]
+    assert watch.step().used[0] > before
+
+
 def test_memory_of_another_site_starts_anew() -> None:
     watch = Watch()
     watch.step()
