@@ -17,6 +17,7 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
+from controllers.flows import drawn_w
 from facility.config import Power
 from facility.points import FloatArray
 from facility.site import SiteModel
@@ -45,6 +46,7 @@ class LossMemory:
 
     Attributes:
         since_ms: believed lost element -> since when (UTC ms).
+        since_s: the same in monotonic s, which no step of the calendar moves.
         signs_s: candidate element -> since when its signs have stood (monotonic s).
         gone_s: believed element -> since when its signs have been absent.
         usual_w: element -> its load while nothing was amiss, for take-over.
@@ -52,6 +54,7 @@ class LossMemory:
     """
 
     since_ms: Mapping[str, int] = field(default_factory=dict)
+    since_s: Mapping[str, float] = field(default_factory=dict)
     signs_s: Mapping[str, float] = field(default_factory=dict)
     gone_s: Mapping[str, float] = field(default_factory=dict)
     usual_w: Mapping[str, float] = field(default_factory=dict)
@@ -145,7 +148,8 @@ class _Signs:
 
 
 def _signs(site: SiteModel, snapshot: Snapshot) -> _Signs:
-    element_w, feed_w = snapshot.good(site.element_meter), snapshot.good(site.feed_meter)
+    element_w = drawn_w(snapshot.good(site.element_meter))
+    feed_w = drawn_w(snapshot.good(site.feed_meter))
     state = snapshot.good(site.element_state)
     has_element, has_feed = site.element_meter >= 0, site.feed_meter >= 0
     with np.errstate(invalid="ignore"):
@@ -296,6 +300,7 @@ def believe(
     best = _explanations(site, prints, scored)
     signs_s = {e: memory.signs_s.get(e, now_s) for e in best}
     since, gone, because = dict(memory.since_ms), dict(memory.gone_s), {}
+    since_s = dict(memory.since_s)
     suspected: list[str] = []
     for element in best:
         found = scored[element][0]
@@ -303,7 +308,7 @@ def believe(
         if element in since:
             gone.pop(element, None)
         elif len(found) >= 2 and now_s - signs_s[element] >= BELIEVE_S:
-            since[element] = snapshot.now_ms
+            since[element], since_s[element] = snapshot.now_ms, now_s
         else:
             suspected.append(element)
     for element in list(since):
@@ -311,7 +316,7 @@ def believe(
             continue
         gone.setdefault(element, now_s)
         if now_s - gone[element] >= RETURN_S and not _blind(site, signs):
-            del since[element], gone[element]
+            del since[element], since_s[element], gone[element]
     usual, usual_feed = dict(memory.usual_w), memory.usual_feed_w
     if not best and not since:
         before = usual_feed if usual_feed.size else np.full(len(signs.feed_w), np.nan)
@@ -323,7 +328,7 @@ def believe(
                 was = usual.get(element, value)
                 usual[element] = was + LEARN * (value - was)
     losses = Losses(tuple(sorted(since)), tuple(sorted(suspected)), because)
-    return losses, LossMemory(since, signs_s, gone, usual, usual_feed)
+    return losses, LossMemory(since, since_s, signs_s, gone, usual, usual_feed)
 
 
 def _explanations(

@@ -10,7 +10,7 @@ import numpy as np
 
 from controllers.cycle.state import CycleInput, Memory
 from controllers.gpu_caps.force import BoolArray
-from controllers.loads import LoadsMemory
+from controllers.loads import LoadsMemory, RackLoads
 from controllers.losses import Losses, LossMemory, believe
 from facility.commands import Mode
 from facility.points import FloatArray
@@ -82,10 +82,10 @@ def present_plant(site: SiteModel, memory: Memory, inputs: CycleInput) -> Plant:
         if wait == "never":
             held.append(element)
             continue
-        at = loss_memory.since_ms[element] + round(float(wait) * 1000.0)
-        if inputs.now_ms < at:
+        left_s = loss_memory.since_s[element] + float(wait) - inputs.now_s
+        if left_s > 0.0:
             held.append(element)
-            due.append(at)
+            due.append(inputs.now_ms + round(left_s * 1000.0))
     names = ", ".join(name.upper() for name in held)
     verb = "is" if len(held) == 1 else "are"
     holding = f"{names} {verb} lost: caps hold until N+1 is restored" if held else ""
@@ -124,3 +124,25 @@ def forget_peaks(
         return memory
     held = np.where(falling, np.nan, memory.held_w)
     return replace(memory, peaks=memory.peaks.forget(falling), held_w=held)
+
+
+def without_risen(site: SiteModel, loads: RackLoads, risen: BoolArray) -> RackLoads:
+    """Loads in which racks with a cap that rose by itself have no metered peak.
+
+    What a rack draws under a cap that is being taken back says nothing of the caps that all the
+    others should have, and theirs would come down no sooner than that one. The rack's load still
+    counts at what is in force, and if the cap does not come down in time its peak is back.
+
+    Args:
+        site: the site.
+        loads: of this cycle.
+        risen: bool[N].
+    """
+    if not risen.any():
+        return loads
+    racks: BoolArray = np.zeros(len(site.topology.loads), dtype=np.bool_)
+    racks[site.node_rack[risen]] = True
+    kept = loads.memory
+    held = np.where(racks, np.nan, kept.held_w)
+    memory = replace(kept, peaks=kept.peaks.forget(racks), held_w=held)
+    return replace(loads, peak_w=np.where(racks, np.nan, loads.peak_w), memory=memory)

@@ -96,6 +96,24 @@ def test_an_element_that_returns_in_time_costs_nothing() -> None:
     assert made.decisions[-1].facts["headroom"]["ok"]
 
 
+@pytest.mark.parametrize("step_s", [-86_400, 86_400, -30, 30])
+def test_a_step_of_the_clock_neither_delays_nor_hastens_the_return_to_n_plus_1(
+    step_s: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = hall("20 s")
+    lose(made)
+    made.run(8)
+    now = Toy.now_ms.fget
+    assert now is not None
+    stepped = property(lambda toy: now(toy) + 1000 * step_s)
+    monkeypatch.setattr(Toy, "now_ms", stepped)
+    made.run(10)
+    assert lowered_after(made) == []
+    made.run(25)
+    assert min(lowered_after(made)) in range(20, 27)
+    assert made.decisions[-1].facts["headroom"]["ok"]
+
+
 @pytest.mark.parametrize("resecure", ["never", "20 s"])
 def test_maintenance_always_resecures_first(resecure: str) -> None:
     made = hall(resecure)
