@@ -18,14 +18,7 @@ from controllers.cycle.deeds import Teller
 from controllers.cycle.electrical import electrical
 from controllers.cycle.gathering import GATHER_S, conditions, hangs_below_now
 from controllers.cycle.overrides import cap_overrides, in_force, within_board
-from controllers.cycle.plant import (
-    Plant,
-    forget_peaks,
-    may_lower_all,
-    paths,
-    present_plant,
-    without_risen,
-)
+from controllers.cycle.plant import Plant, forget_peaks, may_lower_all, paths, present_plant
 from controllers.cycle.question import Question, pose
 from controllers.cycle.rooms import CapRooms, Setpoints
 from controllers.cycle.saying import facts_of
@@ -98,7 +91,6 @@ def decide(
         before = replace(before, overheads=before.overheads.recalled(site, inputs.kept))
     dead_feeds = plant.topology.dead_feeds
     loads = rack_loads(site, snapshot, force.in_force_w, before, dead_feeds)
-    loads = without_risen(site, loads, force.risen)
     shares = Shares.of(plant.topology, loads.split)
     beyond, beyond_memory = corrective(
         site,

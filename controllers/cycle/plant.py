@@ -10,7 +10,7 @@ import numpy as np
 
 from controllers.cycle.state import CycleInput, Memory
 from controllers.gpu_caps.force import BoolArray
-from controllers.loads import LoadsMemory, RackLoads
+from controllers.loads import LoadsMemory
 from controllers.losses import Losses, LossMemory, believe
 from facility.commands import Mode
 from facility.points import FloatArray
@@ -124,25 +124,3 @@ def forget_peaks(
         return memory
     held = np.where(falling, np.nan, memory.held_w)
     return replace(memory, peaks=memory.peaks.forget(falling), held_w=held)
-
-
-def without_risen(site: SiteModel, loads: RackLoads, risen: BoolArray) -> RackLoads:
-    """Loads in which racks with a cap that rose by itself have no metered peak.
-
-    What a rack draws under a cap that is being taken back says nothing of the caps that all the
-    others should have, and theirs would come down no sooner than that one. The rack's load still
-    counts at what is in force, and if the cap does not come down in time its peak is back.
-
-    Args:
-        site: the site.
-        loads: of this cycle.
-        risen: bool[N].
-    """
-    if not risen.any():
-        return loads
-    racks: BoolArray = np.zeros(len(site.topology.loads), dtype=np.bool_)
-    racks[site.node_rack[risen]] = True
-    kept = loads.memory
-    held = np.where(racks, np.nan, kept.held_w)
-    memory = replace(kept, peaks=kept.peaks.forget(racks), held_w=held)
-    return replace(loads, peak_w=np.where(racks, np.nan, loads.peak_w), memory=memory)
