@@ -14,40 +14,30 @@ import numpy as np
 import structlog
 
 from api.hall import (
-    DeviceStatus,
-    Feed,
     Granted,
     Refused,
     Released,
-    ServiceStatus,
     SinkTest,
     Unknown,
 )
-from api.remote_write import RemoteWriter
 from api.service.absence import Absence
 from api.service.cords import ServiceCords
 from api.service.drilling import ServiceDrills
-from api.service.hall_lease import HallLease
 from api.service.keeping import ServiceKeeping
 from api.service.letting_go import LettingGo, walk_seconds
 from api.service.parts import Parts
+from api.service.showing import Showing
 from api.service.telling import tell
-from api.service.timings import cycle_milliseconds
 from api.service.tripwire import Tripwire
 from api.service.upkeep import ServiceUpkeep
-from api.webhooks import Courier
 from controllers.cycle import CycleInput, FinishedPlan
 from controllers.loop import ControlLoop
 from controllers.single_line import single_line
 from controllers.whatif import at_most, what_if
-from drivers.collect import Collector
 from drivers.node import NodeDevice
-from facility.clock import Clock
 from facility.commands import Ack, Command, Decision, Mode, Outcome, Override, modes_after
-from facility.config import Facility
-from facility.points import PointId, PointTable, Scan
-from facility.snapshot import Snapshot
-from facility.store import Store, StoreError, StoreUnavailable
+from facility.points import PointId, Scan
+from facility.store import StoreError, StoreUnavailable
 from facility.store.adapters import committed
 from facility.store.records import CycleRecord
 
@@ -58,20 +48,16 @@ LONGEST_OVERRIDE_MIN = 24 * 60.0
 JOURNAL_WAIT_S = 2.0
 
 
-class Service:
+class Service(Showing):
     """Implements `api.hall.Hall`."""
 
     def __init__(self, parts: Parts, make_loop: Callable[[Service], ControlLoop]) -> None:
-        self._parts = parts
-        self._started_ms = parts.clock.utc_ms()
-        self._started_s = parts.clock.monotonic_s()
-        self._cycle_s: float | None = None
+        super().__init__(parts)
         self._corrective_s: float | None = None
         self._carried: FinishedPlan | None = None
         self._modes: dict[str, Mode] = {}
         self._overrides: dict[str, Override] = {}
         self._writing: set[asyncio.Task[None]] = set()
-        self._feed = Feed()
         self._tripwire = Tripwire()
         self.letting_go = LettingGo(parts.nodes, parts.facility)
         self.absence = Absence(parts.store, parts.clock, parts.facility.site.name)
@@ -88,126 +74,6 @@ class Service:
         )
         self.upkeep = ServiceUpkeep(
             parts.site, parts.store, parts.clock, parts.workers, parts.loaded.sha256, self.loop
-        )
-
-    # ---- what it is ----------------------------------------------------------------------------
-
-    @property
-    def facility(self) -> Facility:
-        """The loaded file."""
-        return self._parts.facility
-
-    @property
-    def file_text(self) -> str:
-        """Of that file, as it was read."""
-        return self._parts.loaded.text.decode("utf-8", errors="replace")
-
-    @property
-    def config_sha256(self) -> str:
-        """Of that file."""
-        return self._parts.loaded.sha256
-
-    @property
-    def clock(self) -> Clock:
-        """What time it is here."""
-        return self._parts.clock
-
-    @property
-    def table(self) -> PointTable:
-        """Every point of the site."""
-        return self._parts.image.table
-
-    @property
-    def store(self) -> Store:
-        """History, journal, alarms, outbox, audit, keys."""
-        return self._parts.store
-
-    @property
-    def feed(self) -> Feed:
-        """Finished decisions, to all who listen."""
-        return self._feed
-
-    @property
-    def lease(self) -> HallLease:
-        """The right to control this hall."""
-        return self._parts.lease
-
-    @property
-    def collector(self) -> Collector:
-        """Polls the devices."""
-        return self._parts.collector
-
-    @property
-    def courier(self) -> Courier:
-        """Delivers webhooks."""
-        return self._parts.courier
-
-    @property
-    def remote(self) -> RemoteWriter | None:
-        """Sends samples to the receiver of the file, if it names one."""
-        return self._parts.remote
-
-    @property
-    def nodes(self) -> Mapping[str, NodeDevice]:
-        """GPU nodes by name."""
-        return self._parts.nodes
-
-    def snapshot(self) -> Snapshot | None:
-        """The readings that the last cycle saw."""
-        inputs = self.loop.inputs
-        return None if inputs is None else inputs.snapshot
-
-    def decision(self) -> Decision | None:
-        """The last finished decision."""
-        return self.loop.latest
-
-    def modes(self) -> Mapping[str, Mode]:
-        """Modes in force, by scope."""
-        return self.loop.modes
-
-    def overrides(self) -> Sequence[Override]:
-        """Leases of people that are in force."""
-        now_ms = self.clock.utc_ms()
-        return [o for o in self._overrides.values() if o.until_ms > now_ms]
-
-    def devices(self) -> Sequence[DeviceStatus]:
-        """Health of every device and node."""
-        return [
-            DeviceStatus(
-                h.id,
-                self._profile_of(h.id),
-                h.endpoint,
-                h.state,
-                h.last_good_ms,
-                h.failures,
-                h.overruns,
-                h.detail,
-            )
-            for h in self._parts.collector.health()
-        ]
-
-    def _profile_of(self, device: str) -> str:
-        entry = self.facility.devices.get(device)
-        return entry.profile if entry is not None else "node/agent"
-
-    def status(self) -> ServiceStatus:
-        """Health of the service itself."""
-        now_s = self.clock.monotonic_s()
-        took = self.loop.stats.cycle_ms
-        stats = self.store.stats()
-        return ServiceStatus(
-            started_ms=self._started_ms,
-            uptime_s=now_s - self._started_s,
-            cycle_age_s=None if self._cycle_s is None else now_s - self._cycle_s,
-            database=None if self._parts.lease.journal_up else "the database does not answer",
-            migrated=True,
-            epoch=self._parts.lease.epoch,
-            cycle_ms=cycle_milliseconds(took),
-            samples_stored=stats.samples,
-            samples_dropped=stats.dropped_samples,
-            samples_queued=stats.queued_samples,
-            samples_waiting_s=stats.waiting_s,
-            remote=None if self.remote is None else self.remote.health(),
         )
 
     # ---- starting ------------------------------------------------------------------------------
@@ -308,6 +174,11 @@ class Service:
         self.drills.saw(scan)
 
     # ---- what people propose -------------------------------------------------------------------
+
+    def overrides(self) -> Sequence[Override]:
+        """Leases of people that are in force."""
+        now_ms = self.clock.utc_ms()
+        return [o for o in self._overrides.values() if o.until_ms > now_ms]
 
     async def what_if(self, fail: Sequence[str]) -> Mapping[str, Any]:
         """Headroom for the present load with these elements lost."""
