@@ -281,16 +281,18 @@ def trust(hall: Hall) -> TrustView:
     stated = fact(hall.decision(), "trust")
     grades = (snapshot.quality & 0b11).tolist() if snapshot is not None else []
     counts = Counter[int](grades or [Grade.BAD] * len(hall.table))
-    silent = tuple(d.id for d in devices if d.state != "good")
+    silent = tuple(d.id for d in devices if d.state not in ("good", "slow"))
+    slow = tuple(d.id for d in devices if d.state == "slow")
     good, points = counts[Grade.GOOD], len(hall.table)
     text = str(stated.get("text") or "")
     if not text:
         text = (
             f"{good} of {points} values are good." if snapshot is not None else "Nothing read yet."
         )
-    if silent:
-        named = ", ".join(silent[:3]) + (f" and {len(silent) - 3} more" if silent[3:] else "")
-        text += f" Not answering: {named}."
+    for lead, those in (("Not answering", silent), ("Slow to answer", slow)):
+        if those:
+            named = ", ".join(those[:3]) + (f" and {len(those) - 3} more" if those[3:] else "")
+            text += f" {lead}: {named}."
     return TrustView(
         points=points,
         good=good,

@@ -584,3 +584,17 @@ async def test_a_big_hall_shows_its_tightest_racks(hall: MemoryHall) -> None:
     rows = rack_rows(many)
     assert len(rows) == RACKS_SHOWN
     assert rows[0]["rack"] == "r1"
+
+
+async def test_a_slow_device_is_not_said_to_be_silent(
+    hall: MemoryHall, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from api.picture import trust
+
+    states = dict(zip((d.id for d in hall.devices()), ("slow", "bad"), strict=False))
+    late, silent = states
+    said = [replace(d, state=states.get(d.id, "good")) for d in hall.devices()]
+    monkeypatch.setattr(hall, "devices", lambda: said)
+    seen = trust(hall)
+    assert seen.devices_bad == (silent,)
+    assert seen.text.endswith(f"Not answering: {silent}. Slow to answer: {late}.")
