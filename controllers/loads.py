@@ -247,12 +247,27 @@ def _split(
     every = (*site.facility.power.racks.values(), *site.facility.power.loads.values())
     stated = np.array([load.split is not None for load in every], dtype=np.bool_)
     normal = np.where(np.isnan(memory.split), topology.split, memory.split)
-    most = np.zeros(len(metered))
-    np.fmax.at(most, topology.feed_load, memory.split)
-    # As skewed as it was measured a split may still be, whatever an unmeasured one is held to be.
-    doubt = np.where(most > UNMEASURED_SHARE, -most, np.nan)
+    doubt = _doubt(topology, memory.split)
     fallback = np.where(stated[topology.feed_load], normal, doubt[topology.feed_load])
     return np.where(np.isnan(share), fallback, smooth), smooth
+
+
+def _doubt(topology: Topology, split: FloatArray) -> FloatArray:
+    """float64[L]: how an unmeasured split is put to `Shares.of`: NaN, or -u.
+
+    As skewed as it was measured it may still be. One feed with the part u, whichever it is, and
+    the others with equal parts of the rest are at least as bad for every set of feeds, and
+    whichever live, if none was measured to have less than such an equal part.
+
+    Args:
+        topology: the plant.
+        split: float64[F], as it was measured; NaN: never.
+    """
+    least = np.ones(len(topology.loads))
+    np.fmin.at(least, topology.feed_load, split)
+    others = topology.feed_counts - 1
+    share = np.where(others > 0, 1.0 - others * least, 0.0)
+    return np.where(share > UNMEASURED_SHARE, -share, np.nan)
 
 
 def _blind(site: SiteModel, good: BoolArray) -> tuple[str, ...]:
