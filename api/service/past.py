@@ -26,8 +26,8 @@ AT_ONCE: Final = 4
 LOADS: Final = 50
 #: What has not been read by then counts as unknown, s.
 PATIENCE_S: Final = 20.0
-#: A window is looked at in the past with no more than this, s.
-LONGEST_S: Final = 86_400.0
+#: A window is looked at in the past with no more than this, s: a week holds every hour there is.
+LONGEST_S: Final = 7 * 86_400.0
 
 
 def windows(at_ms: int, for_s: float, zone: ZoneInfo) -> list[tuple[int, int]]:

@@ -23,12 +23,15 @@ def test_the_wall_clock_counts_when_summer_time_has_ended_between() -> None:
     assert found[0][0] - found[1][0] != found[1][0] - found[2][0]
 
 
-def test_a_short_window_is_a_whole_quarter_and_a_long_one_no_more_than_a_day() -> None:
+def test_a_short_window_is_a_whole_quarter_and_a_long_one_no_more_than_a_week() -> None:
+    """Of work from Sunday to Tuesday only the Sunday was looked at."""
     at = round(datetime(2026, 12, 4, 2, 7, tzinfo=OSLO).timestamp() * 1000)
     since_ms, until_ms = windows(at, 60.0, OSLO)[0]
     assert since_ms % round(STEP_S * 1000) == 0
     assert until_ms - since_ms == round(STEP_S * 1000)
     since_ms, until_ms = windows(at, 600.0, OSLO)[0]
     assert until_ms - since_ms == 2 * round(STEP_S * 1000)
+    since_ms, until_ms = windows(at - 7 * 60_000, 3 * 86_400.0, OSLO)[0]
+    assert until_ms - since_ms == 3 * 86_400_000
     since_ms, until_ms = windows(at - 7 * 60_000, 10 * 86_400.0, OSLO)[0]
-    assert until_ms - since_ms == 86_400_000
+    assert until_ms - since_ms == 7 * 86_400_000
