@@ -23,6 +23,7 @@ from controllers.cycle.question import Question, pose
 from controllers.cycle.rooms import CapRooms, Setpoints
 from controllers.cycle.saying import facts_of
 from controllers.cycle.state import CycleInput, FinishedPlan, Memory, PlanRequest
+from controllers.cycle.surges import without_surges
 from controllers.cycle.wanted import Wanted, choose, plant_key, with_room
 from controllers.cycle.writing import cap_drafts, loop_drafts, orders, present_values
 from controllers.efficiency import account
@@ -107,6 +108,7 @@ def decide(
         memory=memory.corrective,
     )
     shares = beyond.applied(shares)
+    loads, cap_memory = without_surges(site, shares, loads, force, cap_memory, now_s)
     headroom = study_shares(shares, loads.load_w)
     electric = electrical(site, memory, inputs, plant, headroom, shares, force)
     leases = in_force(inputs.overrides, inputs.now_ms)

@@ -25,6 +25,10 @@ SILENT_S: Final = 60.0
 DISPROOF_S: Final = 3.5
 SAME_W: Final = 1.0
 LEASED: Final = 1
+#: A cap that rose by itself is taken back within a status, a cycle, a deadline and a status.
+TAKEN_BACK_S: Final = 5.0
+#: One that rises again within this time is not taken for the first any more.
+AGAIN_S: Final = 60.0
 
 
 def _none() -> FloatArray:
@@ -89,6 +93,8 @@ class CapMemory:
         commanded_w: float64[N], last cap that a node accepted from us; NaN: none.
         foreign: whether somebody else's cap was found, per node.
         lowered_s: float64[N], when a lower cap than before was last read back; -inf: never.
+        risen_s: float64[N], when one above all that we asked for was first; -inf: never.
+        surged_s: float64[N], since when its rack draws more than caps allow; NaN: it does not.
         credit_w: raise still allowed by the site's ramp.
         credit_s: when the credit was last topped up.
     """
@@ -98,6 +104,8 @@ class CapMemory:
     commanded_w: FloatArray
     foreign: BoolArray
     lowered_s: FloatArray
+    risen_s: FloatArray
+    surged_s: FloatArray
     sent: SentCaps = field(default_factory=SentCaps)
     credit_w: float = 0.0
     credit_s: float | None = None
@@ -107,7 +115,8 @@ class CapMemory:
         """Nothing known yet."""
         nan = np.full(nodes, np.nan)
         never = np.full(nodes, -np.inf)
-        return cls(nan, never, nan.copy(), np.zeros(nodes, dtype=np.bool_), never.copy())
+        nobodys = np.zeros(nodes, dtype=np.bool_)
+        return cls(nan, never, nan.copy(), nobodys, never.copy(), never.copy(), nan.copy())
 
 
 @dataclass(frozen=True, eq=False)
@@ -121,6 +130,7 @@ class CapForce:
         leased: bool[N], the agent says that it works under our lease.
         silent: bool[N], no word for 60 s.
         foreign: bool[N], a cap that we did not set.
+        risen: bool[N], one above ours that has only just been seen: it is being taken back.
     """
 
     in_force_w: FloatArray
@@ -129,6 +139,7 @@ class CapForce:
     leased: BoolArray
     silent: BoolArray
     foreign: BoolArray
+    risen: BoolArray
 
 
 def _readback(site: SiteModel, snapshot: Snapshot) -> FloatArray:
@@ -210,9 +221,14 @@ def caps_in_force(
     np.fmax.at(asked, sent.node, sent.value_w)
     with np.errstate(invalid="ignore"):
         old = pending & (readback <= memory.readback_w + SAME_W)
-        differs |= answering & leased & ~old & (readback > asked + SAME_W)
+        above = answering & leased & ~old & (readback > asked + SAME_W)
+        differs |= above
     foreign = np.where(matches | ~leased & answering, False, memory.foreign | differs)
-    force_now = CapForce(force, last, answering, leased, silent, foreign)
+    risen_s = np.where(above & (now_s - memory.risen_s > AGAIN_S), now_s, memory.risen_s)
+    with np.errstate(invalid="ignore"):
+        risen = foreign & answering & (readback > commanded + SAME_W)
+    risen &= now_s - risen_s <= TAKEN_BACK_S
+    force_now = CapForce(force, last, answering, leased, silent, foreign, risen)
     return force_now, replace(
         memory,
         readback_w=last,
@@ -221,6 +237,7 @@ def caps_in_force(
         foreign=foreign,
         sent=sent,
         lowered_s=lowered,
+        risen_s=risen_s,
     )
 
 

@@ -13,11 +13,13 @@ from facility.loading import load_text
 
 AT_S = 8.0
 NODE = "r02-n3"
+FLOOR_W = 300.0
 
 
 def test_it_is_counted_told_and_taken_back(tmp_path: Path) -> None:
     counted: list[float] = []
     back: list[float] = []
+    others: list[float] = []
     told: set[str] = set()
 
     def watch(world: World, service: Service) -> None:
@@ -26,6 +28,8 @@ def test_it_is_counted_told_and_taken_back(tmp_path: Path) -> None:
         since_s = world.seconds - AT_S
         if abs(since_s) < 0.05:
             plant.bank.limit_w[mine] = 700.0
+        if world.seconds > AT_S:
+            others.append(float(plant.bank.limit_w[~mine].min()))
         decision = service.decision()
         if since_s <= 0.0 or decision is None:
             return
@@ -50,4 +54,6 @@ def test_it_is_counted_told_and_taken_back(tmp_path: Path) -> None:
     assert counted[0] <= 3.1
     assert back[0] <= 3.2
     assert any(NODE in key for key in told)
+    # Its rack's meter shows it before its agent does; nobody else comes down for that.
+    assert min(others) > FLOOR_W + 10.0
     assert run.report["power"]["tripped"] == []
