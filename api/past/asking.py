@@ -34,9 +34,11 @@ _COLUMN: Final[dict[str, str]] = {
     "last": "last",
     "delta": "delta",
 }
-_STEP: Final = re.compile(r"(\d{1,9}(?:\.0+)?)(s|m|h)?")
+_STEP: Final = re.compile(r"([0-9]{1,9}(?:\.0+)?)(s|m|h)?")
 _SECONDS: Final = {None: 1, "s": 1, "m": 60, "h": 3600}
-_CURSOR: Final = re.compile(r"(\d{1,15})-(raw|15m|1d)-(\d{1,9}|0)")
+_CURSOR: Final = re.compile(r"([0-9]{1,15})-(raw|15m|1d)-([0-9]{1,9})")
+#: What may be asked about: 1970 to 2200. Nothing was measured before, and calendars end somewhere.
+_END_MS: Final = 7_258_118_400_000
 
 From = Annotated[
     AwareDatetime | None, Query(alias="from", description="default: an hour before `to`")
@@ -102,6 +104,9 @@ def asked(
     """
     to_ms = now_ms if to is None else round(to.timestamp() * 1e3)
     from_ms = to_ms - HOUR_MS if from_ is None else round(from_.timestamp() * 1e3)
+    for where, at_ms in (("from", from_ms), ("to", to_ms)):
+        if not 0 <= at_ms <= _END_MS:
+            raise invalid(where, "must be from 1970 to 2200")
     if from_ms >= to_ms:
         raise invalid("from", "is not before `to`")
     counting = any(is_counter(p.kind) for p in points)
@@ -141,7 +146,11 @@ def cursor_of(series: Series, next_ms: int | None) -> str | None:
 
 def _resumed(question: Question, cursor: str) -> Question:
     found = _CURSOR.fullmatch(cursor)
-    if found is None or not question.from_ms <= int(found[1]) < question.to_ms:
+    if (
+        found is None
+        or not question.from_ms <= int(found[1]) < question.to_ms
+        or float(found[3]) > STEP_MAX_S
+    ):
         raise invalid("cursor", "is no `next` of this question")
     return resumed(question, int(found[1]), found[2], float(found[3]))
 

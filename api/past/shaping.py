@@ -178,7 +178,7 @@ def _grades(series: Series) -> list[str]:
 
 
 def _cells(values: FloatArray) -> list[Any]:
-    return ["" if np.isnan(value) else value for value in values.tolist()]
+    return [_blank(number(value)) for value in values.tolist()]
 
 
 def _blank(value: float | None) -> Any:

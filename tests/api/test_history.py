@@ -109,6 +109,21 @@ async def test_pages_of_json_together_are_what_csv_gives_in_one_piece(
         assert len(paged) == {"": 120, "&step=300": 24, "&step=900": 8}[step]
 
 
+async def test_csv_said_inf_where_json_says_unknown(api: Asking, hall: MemoryHall) -> None:
+    store_scan(hall, PDU, START_MS - 60_000, active_power=float("inf"))
+    hall.store.flush().result()
+    query = f"/points/{POWER}/history?from=2026-11-30T14:00:00Z&to=2026-11-30T15:00:00Z"
+    assert (await api.json(query))["samples"][0]["mean"] is None
+    assert (await api.csv(query))[1][1:4] == ["", "", ""]
+
+
+async def test_the_years_at_both_ends_of_what_may_be_asked_are_answered(api: Asking) -> None:
+    for step in ("1d", "31622400"):
+        for span in ("1970-01-01T00:00:00Z&to=1970-01-03", "2199-12-30T00:00:00Z&to=2200-01-01"):
+            found = await api.json(f"/points/{POWER}/history?from={span}T00:00:00Z&step={step}")
+            assert found["samples"]
+
+
 async def test_several_points_come_side_by_side(api: Asking, hall: MemoryHall) -> None:
     minutes(hall, START_MS - HOUR_MS, 30)
     span = "from=2026-11-30T14:00:00Z&to=2026-11-30T15:00:00Z"
@@ -166,7 +181,15 @@ async def test_a_device_that_left_the_file_keeps_its_past(api: Asking, hall: Mem
         ("limit=10001", "query.limit"),
         ("cursor=x", "query.cursor"),
         ("cursor=1-raw-0", "query.cursor"),
+        ("cursor=1796050000000-raw-999999999", "query.cursor"),
+        ("cursor=%D9%A1796050000000-raw-0", "query.cursor"),
+        ("step=%D9%A1", "query.step"),
         ("from=2026-11-30T16:00:00Z&to=2026-11-30T15:00:00Z", "query.from"),
+        # These were answered with 500, or with a CSV that ended before it began.
+        ("from=0001-01-01T00:00:00%2B23:59", "query.from"),
+        ("from=0001-01-01T00:00:00Z&to=0001-01-02T00:00:00Z&step=1d", "query.from"),
+        ("from=9999-12-31T23:00:00Z&to=9999-12-31T23:59:59.999999-23:59", "query.from"),
+        ("from=2026-11-30T15:00:00Z&to=9999-12-31T23:59:59Z&step=1d", "query.to"),
     ],
 )
 async def test_nonsense_is_refused_and_named(api: Asking, query: str, where: str) -> None:
