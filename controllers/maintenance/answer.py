@@ -131,7 +131,7 @@ def switching(
     without = View(study(cost.after, held_w, split), cost.caps, cost.before)
     kind = site.facility.power.elements[element].kind
     views = {"whole": whole, "without": without}
-    steps = steps_json(element, kind, site.facility.power, views)  # type: ignore[arg-type]
+    steps = steps_json(element, kind, cost.after.power, views)  # type: ignore[arg-type]
     codes = [one.code for one in cost.consequences]
     hopeless = cost.caps is not None and not cost.caps.fits and not codes
     refused = hopeless or bool(NO.intersection(codes))

@@ -154,12 +154,22 @@ def programme(kind: str) -> tuple[Step, ...]:
 
 
 def takes_over(power: Power, element: str) -> str:
-    """Who carries the load of an element while it is out, in words."""
+    """Who carries the load of an element while it is out, in words.
+
+    Args:
+        power: of the site; what it has in maintenance carries nothing.
+        element: to be switched.
+    """
+    gone = {element, *power.maintenance}
     parts = []
     for name, group in power.groups.items():
         if element in group.members:
-            others = [m for m in group.members if m != element]
-            parts.append(f"{listed(others)} carry for {name}")
+            others = [m for m in group.members if m not in gone]
+            if len(others) < (group.needs or len(group.members)):
+                parts.append(f"{name} is dead then")
+            else:
+                carry = "carry" if len(others) > 1 else "carries"
+                parts.append(f"{listed(others)} {carry} for {name}")
     for name, entry in power.elements.items():
         if entry.transfer is not None and element in (
             entry.transfer.normal,
@@ -170,7 +180,7 @@ def takes_over(power: Power, element: str) -> str:
                 if entry.transfer.normal == element
                 else entry.transfer.normal
             )
-            parts.append(f"{name} goes to {other}")
+            parts.append(f"{name} {'is dead then' if other in gone else f'goes to {other}'}")
     return "; ".join(parts)
 
 
@@ -182,7 +192,7 @@ def steps_json(
     Args:
         element: to be switched.
         kind: of element.
-        power: of the site.
+        power: of the site, with everything in maintenance that is out then.
         views: of "whole" and "without"; "either" is the worse of both.
     """
     whole, without = views["whole"].to_json(), views["without"].to_json()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -56,6 +57,18 @@ def test_one_of_three_ups_costs_nothing_but_lower_caps() -> None:
     assert by_code["secure"]["world"] == "whole"
     assert all(step["safe"] for step in found["steps"])
     json.dumps(found, allow_nan=False)
+
+
+def test_what_is_lost_is_not_said_to_carry_the_load() -> None:
+    place = here(three_ups())
+    left = replace(place, lost=("ups-a1",))
+    found = switching(left, (), "ups-a2", nameplate(place), acting=True)
+    transfer = next(s for s in found["steps"] if s["step"] == "transfer")
+    assert transfer["do"].endswith("(ups-a3 carries for bus-a.)")
+    left = replace(place, lost=("ups-a1", "ups-a3"))
+    found = switching(left, (), "ups-a2", nameplate(place), acting=True)
+    transfer = next(s for s in found["steps"] if s["step"] == "transfer")
+    assert transfer["do"].endswith("(bus-a is dead then.)")
 
 
 def test_without_hands_on_the_caps_the_same_opening_breaks_n_plus_1() -> None:
