@@ -32,22 +32,47 @@ WRITERS_PAGES: Final = 4 * PAGES
 _INDEX: Final = struct.Struct("=16xI76xI")
 
 
+#: Indices that were looked into, by device and inode. Closing any descriptor of a file takes away
+#: every lock that this process has on it (fcntl(2)), SQLite's own too; the next program to open
+#: the database then takes it for abandoned and cuts the index off under us. So a descriptor is
+#: closed only once its file is gone.
+_held: Final[dict[tuple[int, int], int]] = {}
+_holding: Final = threading.Lock()
+
+
 def waiting_pages(file: Path) -> int:
     """Pages of a file's log that are not in the file yet; 0 without a log."""
-    try:
-        fd = os.open(file.with_name(file.name + "-shm"), os.O_RDONLY | os.O_CLOEXEC)
-    except OSError:
-        return 0
-    try:
-        data = os.pread(fd, _INDEX.size, 0)
-    finally:
-        os.close(fd)
+    with _holding:
+        try:
+            data = os.pread(_index_of(file), _INDEX.size, 0)
+        except OSError:
+            return 0
     if len(data) < _INDEX.size:
         return 0
     logged: int
     written_back: int
     logged, written_back = _INDEX.unpack(data)
     return max(logged - written_back, 0)
+
+
+def _index_of(file: Path) -> int:
+    """A descriptor of the log's index, which stays open.
+
+    Raises:
+        OSError: there is no log.
+    """
+    for key, fd in list(_held.items()):
+        if os.fstat(fd).st_nlink == 0:
+            os.close(_held.pop(key))
+    path = file.with_name(file.name + "-shm")
+    there = path.stat()
+    held = _held.get((there.st_dev, there.st_ino))
+    if held is not None:
+        return held
+    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    opened = os.fstat(fd)
+    # Where the file was made anew just now, the key is that of what was opened.
+    return _held.setdefault((opened.st_dev, opened.st_ino), fd)
 
 
 class Checkpoints:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import sqlite3
+import subprocess
+import sys
 import time
 from contextlib import closing
 from pathlib import Path
@@ -79,3 +81,27 @@ def test_a_thread_that_cannot_write_the_log_back_ends_nothing(
         time.sleep(0.01)
     assert waiting_pages(file) == 0
     store.close()
+
+
+#: What another program does first: the last byte of SQLite's locks on the index (DMS) tells it
+#: whether anybody has the database open.
+ABANDONED = """
+import fcntl, os, sys
+fd = os.open(sys.argv[1], os.O_RDWR)
+try:
+    fcntl.lockf(fd, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, 128)
+except OSError:
+    sys.exit(0)
+sys.exit(1)
+"""
+
+
+def test_a_backup_of_a_running_service_cut_the_logs_index_off_and_killed_it(file: Path) -> None:
+    store = open_store(f"sqlite:///{file}", SystemClock())
+    write(store, 5)
+    assert waiting_pages(file) > 0
+    index = file.with_name("hall.db-shm")
+    looked = subprocess.run([sys.executable, "-c", ABANDONED, str(index)], check=False)
+    assert looked.returncode == 0
+    store.close()
+    assert waiting_pages(file) == 0
