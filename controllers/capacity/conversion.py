@@ -19,7 +19,7 @@ from facility.snapshot import Snapshot
 
 #: What a well-built path keeps from source to rack.
 TARGET: Final = 0.97
-#: A step that gains more than both meters' accuracy is a meter out of scale.
+#: So near to 1 all load flows through a level.
 _WHOLE: Final = 1e-6
 
 
@@ -99,8 +99,11 @@ def _step(
         doubt += estimated_w / above[1]
     state = "unknown"
     if efficiency is not None:
+        # A step that gains more than both meters' accuracy is a meter out of scale.
         if efficiency > 1.0 + doubt:
             state = "meters disagree"
+        elif efficiency > 1.0:
+            state = "unknown, within meter accuracy"
         elif efficiency >= TARGET:
             state = "good"
         else:
@@ -121,8 +124,9 @@ def _step(
 def _text(whole: dict[str, Any] | None, unknown: list[str]) -> str:
     if whole is None or whole["efficiency"] is None:
         return "Conversion losses are not known: " + "; ".join(unknown or ["nothing flows"]) + "."
+    more = "" if whole["efficiency"] <= 1.0 else " More than all: the meters cannot tell the loss."
     return (
         f"{100.0 * whole['efficiency']:.1f} % of the power at the {whole['from']} level reaches "
         f"the {whole['to']} level (target {100.0 * TARGET:.0f} %, "
-        f"meters ± {100.0 * whole['accuracy']:.0f} %)."
+        f"meters ± {100.0 * whole['accuracy']:.0f} %).{more}"
     )
