@@ -36,7 +36,9 @@ class MaintenanceIn(Wish):
     start: AwareDatetime | None = Field(None, description="ISO 8601 with its zone; now if left out")
     end: AwareDatetime = Field(description="it ends by itself then")
     reason: Reason
-    ticket: Annotated[str, StringConstraints(max_length=100, pattern=r"^[^\x00]*$")] = ""
+    ticket: Annotated[
+        str, StringConstraints(strip_whitespace=True, max_length=100, pattern=r"^[^\p{C}]*$")
+    ] = Field("", description="one line: it stands in alarms and on the page")
     freeze: list[Scope] = Field(
         [], max_length=200, description="scopes in which only protection moves: hall, rack:r01 …"
     )

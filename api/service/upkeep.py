@@ -115,7 +115,7 @@ class ServiceUpkeep:
             wish.ticket,
             since_ms,
             until_ms,
-            tuple(self._scope(scope) for scope in wish.freeze),
+            tuple(dict.fromkeys(self._scope(scope) for scope in wish.freeze)),
             tuple(dict.fromkeys(wish.accept)),
         )
         strange = [code for code in wish.accept if code not in CODES]

@@ -42,7 +42,8 @@ def loop_of(hall: MemoryHall) -> Standing:
 async def test_what_costs_nothing_is_taken_at_once_told_to_the_cycle_and_listed(
     api: Caller, hall: MemoryHall
 ) -> None:
-    made = await api.ask("POST", "/maintenance", 201, wish(device="pdu-r01-a", freeze=["rack:r01"]))
+    body = wish(device="pdu-r01-a", freeze=["rack:r01", "rack:r01"])
+    made = await api.ask("POST", "/maintenance", 201, body)
     assert (made["kind"], made["subject"], made["state"]) == ("device", "pdu-r01-a", "open")
     assert made["consequences"] == []
     assert [w.id for w in loop_of(hall).told] == [made["id"]]
@@ -138,6 +139,8 @@ WRONG: tuple[tuple[dict[str, Any], int, str], ...] = (
     ({"rack": "r01", "freeze": ["rack:r99"]}, 404, "no scope"),
     ({"rack": "r01", "accept": ["everything"]}, 422, "dark_racks"),
     ({"rack": "r01", "reason": "x"}, 422, "3"),
+    ({"rack": "r01", "ticket": "CHG-7\nall clear"}, 422, "body.ticket"),
+    ({"rack": "r01", "ticket": "\u202eCHG-7"}, 422, "body.ticket"),
 )
 
 
