@@ -133,7 +133,10 @@ def read(
         ValueError: a damaged chunk or scan.
     """
     raw = read_raw(connection, layout_id, points, from_ms, to_ms, wanted)
-    rows = connection.execute(_CHUNKS, {"layout": layout_id, "from": hour_of(from_ms), "to": to_ms})
+    asked = {"layout": layout_id, "from": hour_of(from_ms), "to": to_ms}
+    # All rows before the first is decoded: a statement that an error leaves open keeps SQLite's
+    # connection at this moment, and whoever gets it next is told the past of then.
+    rows = connection.execute(_CHUNKS, asked).all()
     parts = [Head(row.head).columns(row.body, wanted).between(from_ms, to_ms) for row in rows]
     if not parts:
         return raw
@@ -152,7 +155,7 @@ def heads(
             chunk.c.hour_ms < to_ms,
         )
         .order_by(chunk.c.hour_ms)
-    )
+    ).all()
     for hour_ms, head in rows:
         yield hour_ms, Head(head)
 

@@ -8,7 +8,7 @@ import pytest
 import sqlalchemy as sa
 
 from api.commands import db
-from facility.store import check, open_store
+from facility.store import StoreCorrupt, check, open_store
 from facility.store.engine import writing_engine
 from facility.store.integrity import samples
 from facility.store.rows.chunks import HOUR_MS, hour_of
@@ -60,6 +60,30 @@ def test_each_flipped_byte_of_a_chunk_or_scan_is_found_and_its_hour_named(filled
                 assert "2026-11-30" in fault
                 connection.rollback()
     engine.dispose()
+
+
+def test_a_question_that_met_a_damaged_chunk_left_its_connection_at_that_moment(url: str) -> None:
+    clock = SteppedClock(HOUR + 3 * HOUR_MS)
+    store = open_store(url, clock, inline=True)
+    for n in range(300):
+        store.put(scan(PDU, [float(n)] * 4, at_ms=HOUR + n * 30_000))
+    assert store.compact(settle_ms=0).result().hours == 3
+    with store._engine.begin() as connection:
+        connection.execute(
+            sa.text("UPDATE chunk SET head = :bad WHERE hour_ms = :hour"),
+            {"bad": b"nothing", "hour": HOUR},
+        )
+    point = PDU.points[0].id
+    told = store.history(point, HOUR, HOUR + 3 * HOUR_MS).exception()
+    assert isinstance(told, StoreCorrupt)
+    assert "layout 1, from" in str(told)
+    late_ms = HOUR + 2 * HOUR_MS + 7
+    store.put(scan(PDU, [-1.0] * 4, at_ms=late_ms, received_ms=clock.ms))
+    store.flush().result()
+    # The error is still held, and with it everything that it came through.
+    assert store.history(point, late_ms, late_ms + 1).result().mean.tolist() == [-1.0]
+    assert store.compact(settle_ms=0).result().hours == 1
+    store.close()
 
 
 def test_rows_that_contradict_each_other_are_found(filled: str) -> None:
