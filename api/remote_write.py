@@ -159,7 +159,12 @@ class RemoteWriter:
             if not self._refusing:
                 _log.error("remote_write_refused", status=answer.status, samples=record.samples)
             self._refusing = True
-        await self._do(lambda: self.sink.spool.done(record))
+        try:
+            await self._do(lambda: self.sink.spool.done(record))
+        except OSError as error:
+            # Its disk is full or gone. We go on behind it all the same; only a restart would send
+            # it again, and each segment that is sent gives the disk room.
+            self._failed(f"how far we are cannot be noted: {error.strerror or error}")
         return None
 
     def _failed(self, why: str) -> None:

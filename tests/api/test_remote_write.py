@@ -124,6 +124,18 @@ def test_a_standing_refusal_is_named_in_the_health(tmp_path: Path) -> None:
     assert writer.health().refused_samples == 10
 
 
+def test_a_full_disk_stopped_the_sending_that_would_have_given_it_room(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(Spool, "_write_place", full)
+    writer, receiver = run(tmp_path, lambda n: Answer(200), wait_s=5)
+    assert receiver.taken == [float(n) for n in range(10)]
+    assert writer.health().error == "how far we are cannot be noted: No space left on device"
+
+
 def test_a_dead_receiver_costs_the_store_nothing_and_a_restart_sends_all(tmp_path: Path) -> None:
     async def hang(url: str, body: bytes, headers: Mapping[str, str]) -> Answer:
         await asyncio.Event().wait()
