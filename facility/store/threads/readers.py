@@ -8,8 +8,9 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Final, TypeVar
 
 import sqlalchemy as sa
+from sqlalchemy.pool import StaticPool
 
-from facility.store.errors import StoreUnavailable
+from facility.store.errors import HistoryLimit, StoreUnavailable
 from facility.store.migrate import unreachable
 
 T = TypeVar("T")
@@ -65,6 +66,20 @@ class Readers:
             raise unreachable(error) from error
         except sa.exc.TimeoutError as error:
             raise StoreUnavailable("no connection to the database is free") from error
+        except HistoryLimit:
+            raise  # said before anything was read
+        except Exception:
+            self._start_anew()
+            raise
+
+    def _start_anew(self) -> None:
+        """Let go of connections that an error came through.
+
+        A statement that it left open keeps SQLite's connection at that moment, and whoever gets it
+        next would be told the past of then. The one of a store in memory is the store itself.
+        """
+        if not isinstance(self._engine.pool, StaticPool):
+            self._engine.dispose()
 
     def close(self) -> None:
         """Answer what was asked, then stop."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+import sqlalchemy as sa
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -176,3 +177,22 @@ def test_buckets_are_those_of_the_plainest_reckoning(
         else:
             assert np.isnan([got.mean[i], got.minimum[i], got.maximum[i]]).all()
     assert got.count.sum() == len(last)
+
+
+def test_an_error_while_rows_are_read_left_its_connection_at_that_moment(
+    store: Store, clock: SteppedClock
+) -> None:
+    """What a question raises on the way through its rows, whatever question it is."""
+    put(store, 0, 1.0)
+    put(store, 1, 2.0)
+    store.flush().result()
+
+    def stumbles(connection: sa.Connection) -> None:
+        for _ in connection.execute(sa.text("SELECT source_ms FROM scan")):
+            raise ValueError("a row that cannot be read")
+
+    told = store._readers.ask(stumbles).exception()
+    put(store, 2, 3.0)
+    store.flush().result()
+    assert store.history(POINT, START_MS, START_MS + 9000).result().mean.tolist() == [1.0, 2.0, 3.0]
+    assert str(told) == "a row that cannot be read"
