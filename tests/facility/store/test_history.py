@@ -188,8 +188,9 @@ def test_an_error_while_rows_are_read_left_its_connection_at_that_moment(
     store.flush().result()
 
     def stumbles(connection: sa.Connection) -> None:
-        for _ in connection.execute(sa.text("SELECT source_ms FROM scan")):
-            raise ValueError("a row that cannot be read")
+        rows = connection.execute(sa.text("SELECT source_ms FROM scan"))
+        assert rows.fetchone() is not None
+        raise ValueError("a row that cannot be read")
 
     told = store._readers.ask(stumbles).exception()
     put(store, 2, 3.0)
