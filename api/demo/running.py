@@ -18,10 +18,12 @@ from typing import Any
 
 from api.demo.children import ChildDied, ServiceChild, Simulator
 from api.demo.drilling import drill_first
+from api.demo.outage import Outage
 from api.demo.receiver import Receiver
 from api.demo.report import document
 from api.service.account import read_account
 from api.service.keys import make_keys
+from api.service.stepping import write_step
 from facility.clock import SystemClock
 from facility.store import open_store, upgrade
 
@@ -66,6 +68,8 @@ class _Demo:
         self.options = options
         self.folder = folder
         self.database = f"sqlite:///{folder / 'demo.db'}"
+        self.outage = Outage(folder / "demo.db")
+        self.calendar = folder / "clock"
         self.receiver = Receiver("whsec_" + base64.b64encode(secrets.token_bytes(24)).decode())
         self.keys: Mapping[str, str] = {}
         self.interrupted = asyncio.Event()
@@ -91,6 +95,7 @@ class _Demo:
             if code != 0:
                 raise ChildDied(f"the service ended with code {code}")
         finally:
+            await self.outage.end()
             await service.kill()
             await simulator.stop()
             await self.receiver.stop()
@@ -125,6 +130,7 @@ class _Demo:
             "addresses": ready["addresses"],
             "broker": ready["broker"],
             "store": self.database,
+            "clock": str(self.calendar),
             "parent": os.getpid(),
             "webhooks": {"demo": {"url": self.receiver.url, "secret": self.receiver.secret}},
         }
@@ -178,6 +184,7 @@ class _Demo:
                         task.cancel()
         finally:
             stop.cancel()
+            await self.outage.end()
             if not service.running and not self.interrupted.is_set():
                 await self._revive(service)
 
@@ -189,6 +196,18 @@ class _Demo:
             case "start-controller":
                 _say("  the controller starts again")
                 await self._revive(service)
+            case "step-clock":
+                _say(f"  the controller's clock steps by {event['value']:+g} s")
+                write_step(self.calendar, round(1000.0 * event["value"]))
+            case "restore-clock":
+                _say("  the controller's clock is right again")
+                write_step(self.calendar, 0)
+            case "stop-database":
+                _say("  the database cannot be written")
+                await self.outage.begin()
+            case "start-database":
+                _say("  the database can be written again")
+                await self.outage.end()
             case "died":
                 raise ChildDied(f"the simulator ended with code {event.get('died')}")
             case other:

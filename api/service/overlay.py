@@ -28,6 +28,7 @@ class Overlay(BaseModel):
     """Addresses by device, and what else is simulated.
 
     Attributes:
+        clock: file that says by how much the calendar is wrong; see `api.service.stepping`.
         parent: process that the service must not outlive, where there is one.
     """
 
@@ -38,6 +39,7 @@ class Overlay(BaseModel):
     store: str
     webhooks: Mapping[str, OverlayHook] = Field(default_factory=dict)
     community: str = "public"
+    clock: str | None = None
     parent: int | None = None
 
 

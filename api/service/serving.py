@@ -29,6 +29,7 @@ from api.service.point_rules import rules_of
 from api.service.running import Running
 from api.service.secrets import find
 from api.service.service import Service
+from api.service.stepping import SteppedClock
 from api.service.watchdog import notify
 from api.service.wiring import Outside, build, field_devices, simulated, sinks_from
 from api.service.workers import ThreadWorkers
@@ -69,7 +70,9 @@ async def serve(loaded: Loaded, options: ServeOptions) -> int:
         SecretMissing: a secret that the file names is not there.
         OSError: the port is taken.
     """
-    overlay, clock = options.overlay, SystemClock()
+    overlay = options.overlay
+    stepped = None if overlay is None or overlay.clock is None else Path(overlay.clock)
+    clock = SystemClock() if stepped is None else SteppedClock(stepped)
     facility = loaded.facility
     if overlay is not None:
         facility = simulated(facility, {n: h.url for n, h in overlay.webhooks.items()})
@@ -222,6 +225,9 @@ async def _run(
     died = asyncio.create_task(running.supervisor.wait_fatal(), name="fatal")
     stopped = asyncio.create_task(stop.wait(), name="stop")
     orphaned = asyncio.create_task(_stop_as_orphan(options.overlay, stop), name="orphan")
+    clock = service.clock
+    if isinstance(clock, SteppedClock):
+        running.supervisor.restart("clock steps", clock.follow)
     await asyncio.wait({died, stopped, web}, return_when=asyncio.FIRST_COMPLETED)
     code = 0 if stop.is_set() else EXIT_CRASH
     notify("STOPPING=1")
