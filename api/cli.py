@@ -143,7 +143,9 @@ def check(
 def poll(
     target: Annotated[str, typer.Option(help="snmp://host[:port], modbus://host[:port]/unit.")],
     profile: Annotated[str, typer.Option(help="Profile name, or auto.")] = "auto",
-    auth: Annotated[str | None, typer.Option(help="Name of an entry in the environment.")] = None,
+    auth: Annotated[
+        str | None, typer.Option(help="Environment variable that holds the SNMP community.")
+    ] = None,
     community: Annotated[str | None, typer.Option(help="SNMP v2c community.")] = None,
     once: Annotated[bool, typer.Option("--once", help="One look, then stop.")] = False,
     record: Annotated[str | None, typer.Option(metavar="FILE", help="Write a capture.")] = None,
@@ -189,7 +191,7 @@ def capacity(
     phase: Annotated[
         Literal["L1", "L2", "L3"] | None, typer.Option(help="Of a single-phase server.")
     ] = None,
-    units: Annotated[int | None, typer.Option(min=1)] = None,
+    units: Annotated[int | None, typer.Option(min=1, help="Rack units that it needs.")] = None,
     weight: Annotated[str | None, typer.Option(metavar="MASS", help="E.g. 90kg.")] = None,
     ports: Annotated[int | None, typer.Option(min=0, help="Liquid ports that it needs.")] = None,
     lot: Annotated[int, typer.Option(min=1, help="Racks that come together.")] = 1,

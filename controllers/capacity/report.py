@@ -84,10 +84,11 @@ def report_text(document: Mapping[str, Any]) -> str:
     faults = [row["text"] for row in document["feeding"]]
     parts.append("Feeds: " + (" ".join(faults) if faults else "every load has two ways in."))
     parts.extend(_level(row) for row in document["levels"])
-    for state, words in (("short", "supply below 1.2 x chip peak"), ("ample", "above 1.5 x")):
+    for state, words in (("short", "below 1.2 x"), ("ample", "above 1.5 x")):
         racks = [row["rack"] for row in document["sizing"] if row["state"] == state]
         if racks:
-            parts.append(f"Sizing: {len(racks)} racks with {words}: {', '.join(racks[:8])}.")
+            named = ", ".join(racks[:8]) + (f" and {len(racks) - 8} more" if racks[8:] else "")
+            parts.append(f"Sizing: supply {words} chip peak in {len(racks)} racks: {named}.")
     lot = document["lot"]
     parts.extend(
         f"Lots ({100.0 * lot['margin']:.0f} % kept): {r['text']}" for r in document["lots"]

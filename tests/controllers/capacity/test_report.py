@@ -167,4 +167,4 @@ def test_the_report_is_one_document_and_a_text() -> None:
     text = report_text(document)
     assert "130 kW in all. Tightest: pdu-r01-b, loss of grid-a, 10 kW left." in text
     assert "Level ups (2): any one may fail." in text
-    assert "1 racks with above 1.5 x" in text
+    assert "supply above 1.5 x chip peak in 1 racks" in text
