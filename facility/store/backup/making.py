@@ -24,8 +24,10 @@ from facility.store.rows import audit
 from facility.store.rows.meta import SECRET_KEYS
 from facility.store.rows.tables import metadata, site_meta
 
-#: A chunk may have megabytes; so many are in memory at once.
-_LARGE_PAGE: Final = 16
+#: Rows of the first page, and about how many bytes the pages after it have: a chunk may be of
+#: megabytes, an acknowledgement of a hundred bytes.
+_FIRST_PAGE: Final = 16
+_PAGE_BYTES: Final = 16 << 20
 
 
 def backup(url: str, file: Path) -> dict[str, int]:
@@ -133,10 +135,10 @@ def _write_zip(url: str, part: Path) -> dict[str, int]:
 
 
 def _lines(connection: sa.Connection, table: sa.Table) -> Iterator[bytes]:
-    """The rows by primary key, a page at a time."""
+    """The rows by primary key, a page at a time; by their size so far many or few."""
     keys = tuple(table.primary_key.columns)
     last: tuple[Any, ...] | None = None
-    size = _LARGE_PAGE if table.name == "chunk" else PAGE
+    size = _FIRST_PAGE
     while True:
         asked = sa.select(table).order_by(*keys).limit(size)
         if table is site_meta:
@@ -144,11 +146,15 @@ def _lines(connection: sa.Connection, table: sa.Table) -> Iterator[bytes]:
         if last is not None:
             asked = asked.where(sa.tuple_(*keys) > sa.tuple_(*map(sa.literal, last)))
         page = connection.execute(asked).mappings().all()
+        held = 1
         for row in page:
             body = {name: _plain(value) for name, value in row.items()}
-            yield json.dumps(body, separators=(",", ":")).encode() + b"\n"
+            line = json.dumps(body, separators=(",", ":")).encode() + b"\n"
+            held += len(line)
+            yield line
         if len(page) < size:
             return
+        size = max(min(size * _PAGE_BYTES // held, 8 * size, PAGE), 1)
         last = tuple(page[-1][key.name] for key in keys)
 
 

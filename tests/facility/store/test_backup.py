@@ -7,8 +7,10 @@ import json
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
+import sqlalchemy as sa
 
 from api.commands import db
 from api.service.upkeep import KEY_META
@@ -16,8 +18,9 @@ from facility.clock import SystemClock
 from facility.commands import Mode
 from facility.loading import load_text
 from facility.store import Store, StoreCorrupt, StoreError, StoreLocked, check, open_store
-from facility.store.backup import backup, restore
+from facility.store.backup import backup, making, restore
 from facility.store.rows.meta import SECRET_KEYS
+from facility.store.rows.tables import metadata
 from tests.facility.store.plant import (
     START_MS,
     SteppedClock,
@@ -59,6 +62,34 @@ def same(one: Store, other: Store) -> None:
     mine, theirs = (s.history(point, START_MS, START_MS + 60_000).result() for s in (one, other))
     assert mine.mean.tolist() == theirs.mean.tolist() == [float(n) for n in range(20)]
     assert [m.mode for m in other.modes().result()] == [Mode.OBSERVE, Mode.OFF]
+
+
+def test_pages_of_two_thousand_rows_of_any_size_were_in_memory_at_once(
+    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for n in range(100):
+        store.put(scan(PDU, [float(n)] * len(PDU), at_ms=START_MS + 1000 * n))
+    store.flush().result()
+    asked: list[int] = []
+    of = sa.Select.limit
+
+    def limit(self: sa.Select[Any], size: int) -> sa.Select[Any]:
+        asked.append(size)
+        return of(self, size)
+
+    monkeypatch.setattr(sa.Select, "limit", limit)
+    monkeypatch.setattr(making, "_PAGE_BYTES", 1_000)
+    table = metadata.tables["scan"]
+    with store._engine.connect() as connection:
+        lines = list(making._lines(connection, table))
+        assert len(set(lines)) == 100
+        few = max(map(len, lines))
+        assert asked[0] == 16
+        assert all(1 <= size <= 1_000 // few + 1 for size in asked[1:])
+        asked.clear()
+        monkeypatch.setattr(making, "_PAGE_BYTES", 1 << 20)
+        assert list(making._lines(connection, table)) == lines
+        assert asked == [16, 128]
 
 
 def test_a_portable_copy_goes_into_either_database_and_comes_up_in_observe(
