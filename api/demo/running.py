@@ -18,7 +18,6 @@ from typing import Any
 
 from api.demo.children import ChildDied, ServiceChild, Simulator
 from api.demo.drilling import drill_first
-from api.demo.outage import Outage
 from api.demo.receiver import Receiver
 from api.demo.report import document
 from api.service.account import read_account
@@ -26,6 +25,7 @@ from api.service.keys import make_keys
 from api.service.stepping import write_step
 from facility.clock import SystemClock
 from facility.store import open_store, upgrade
+from facility.store.outage import Outage
 
 DRAIN_S = 6.0
 SETTLE_S = 20.0

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from api.demo.outage import Outage
+from facility.store.outage import Outage
 
 
 def test_nobody_can_commit_until_it_is_over(tmp_path: Path) -> None:
