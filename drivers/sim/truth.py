@@ -5,7 +5,8 @@ present topology and the true loads, some further single loss would overload som
 `worst_headroom_w`: least of limit - load over rated elements and time, without a further loss.
 `largest_step_w`: greatest change of the racks' total within one second, counting only racks that
 were lit at both ends (a dark rack is the fault's doing, not a cap's).
-`overload_to_caps_s`: how long each overload lasted, from its first to its last moment.
+`overload_to_caps_s`: how long each overload lasted, from its first to its last moment; one that has
+not ended counts as long as it has lasted.
 `thermal_throttle_s`, `below_dew_point_s`: any board throttled; any loop's supply below the room's
 dew point. Efficiency counts only the time after the excluded start.
 """
@@ -142,10 +143,11 @@ class Account:
         }
 
     def overload_to_caps(self) -> dict[str, float] | None:
-        """Seconds from an overload to its end, over all that have ended; None without any."""
-        if not self.overloads_s:
+        """Seconds from an overload to its end, or until now if it has none; None without any."""
+        lasting = [] if self._overload_since_s is None else [self.seconds - self._overload_since_s]
+        if not (self.overloads_s or lasting):
             return None
-        spans = np.array(self.overloads_s)
+        spans = np.array([*self.overloads_s, *lasting])
         return {"p50": round(float(np.median(spans)), 3), "max": round(float(spans.max()), 3)}
 
     def cooling(self) -> dict[str, Any]:

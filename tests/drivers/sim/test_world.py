@@ -178,6 +178,8 @@ def test_overload_is_counted_until_caps_end_it() -> None:
         for i in range(8):
             here.plant.set_gpu_limit(node, i, 420.0)
     here.advance(22.0)
+    # One that has not ended counts as well.
+    assert here.truth()["overload_to_caps_s"]["max"] == pytest.approx(2.0, abs=0.2)
     for node in here.plant.nodes[:16]:
         for i in range(8):
             here.plant.set_gpu_limit(node, i, 375.0)
