@@ -30,8 +30,10 @@ from facility.site import SiteModel
 from facility.snapshot import Snapshot
 from facility.topology import Shares, Topology
 
-#: The proofs must have stood for this long: longer than any lease of the time before.
+#: The proofs must have stood for this long, and for this much longer than a lease of the time
+#: before may live: an agent never shortens one.
 STANDS_S: Final = 20.0
+OUTLIVES_S: Final = 5.0
 MOST_USED: Final = 0.1
 #: Clocks count in steps, upwards, so that limits do not creep from cycle to cycle.
 USED_STEP: Final = 0.02
@@ -145,9 +147,10 @@ def corrective(
         return Corrective(True, False, tuple(missing), shedding), CorrectiveMemory()
     since_s = snapshot.now_s if memory.since_s is None else memory.since_s
     kept = CorrectiveMemory(since_s)
-    left_s = STANDS_S - (snapshot.now_s - since_s)
+    stands_s = max(STANDS_S, site.facility.agents.lease + OUTLIVES_S)
+    left_s = stands_s - (snapshot.now_s - since_s)
     if left_s > 0.0:
-        waiting = f"the proofs must stand for {STANDS_S:.0f} s: {left_s:.0f} s more"
+        waiting = f"the proofs must stand for {stands_s:.0f} s: {left_s:.0f} s more"
         return Corrective(True, False, (waiting,), shedding), kept
     limit = _loss_limits(site, topology, shares, loads, bands, trips, shedding)
     return Corrective(True, True, (), shedding, limit), kept

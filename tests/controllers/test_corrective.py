@@ -189,3 +189,14 @@ def test_only_cases_of_loss_get_other_limits_and_the_fallback_gets_none() -> Non
     assert Rows(loose.for_fallback()).limit_w.max() == Rows(plain.for_fallback()).limit_w.max()
     load = np.full(len(t.loads), 9_000.0)
     assert study_shares(more, load).headroom_w.min() > study_shares(shares, load).headroom_w.min()
+
+
+def test_it_engaged_while_a_long_lease_of_before_could_still_live() -> None:
+    text = corrective_hall() + "agents: {lease: 60 s}\n"
+    h = Hall(Toy(site_of(text), cap_w=300.0))
+    h.run(5)
+    h.shedding = Shedding(5.0, h.toy.now_ms - 1000, 1)
+    h.run(60)
+    assert told(h)["missing"] == ["the proofs must stand for 65 s: 6 s more"]
+    h.run(10)
+    assert told(h)["engaged"] is True
