@@ -102,4 +102,8 @@ def spread(seconds: Iterable[float]) -> dict[str, float] | None:
     if not len(found):
         return None
     p50, p99 = np.percentile(found, [50.0, 99.0], method="higher")
-    return {"p50": round(float(p50), 3), "p99": round(float(p99), 3), "max": round(found[-1], 3)}
+    return {
+        "p50": round(float(p50), 3),
+        "p99": round(float(p99), 3),
+        "max": round(float(found[-1]), 3),
+    }

@@ -52,3 +52,7 @@ def test_old_aborted_failed_and_future_drills_prove_nothing() -> None:
 def test_the_p99_is_a_time_that_was_measured() -> None:
     assert spread([3.0, 1.0, 2.0]) == {"p50": 2.0, "p99": 3.0, "max": 3.0}
     assert spread([]) is None
+
+
+def test_the_log_told_numpys_types_of_a_drill_instead_of_seconds() -> None:
+    assert repr(spread([0.5812, 0.2])) == "{'p50': 0.581, 'p99': 0.581, 'max': 0.581}"
