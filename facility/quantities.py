@@ -46,12 +46,19 @@ def plausible(text: object, name: str) -> float:
 
 
 def _quantity(
-    name: str, *, positive: bool = False, at_least_zero: bool = False, least: str | None = None
+    name: str,
+    *,
+    positive: bool = False,
+    at_least_zero: bool = False,
+    least: str | None = None,
+    most: str | None = None,
 ) -> Any:
     def read(text: object) -> float:
         value = plausible(text, name)
         if least is not None and value < parse_quantity(least, name):
             raise ValueError(f"{text!r} must be at least {least}")
+        if most is not None and value > parse_quantity(most, name):
+            raise ValueError(f"{text!r} must be at most {most}")
         if positive and value <= 0.0:
             raise ValueError(f"{text!r} must be above zero")
         if at_least_zero and value < 0.0:
@@ -73,7 +80,8 @@ DurationS = Annotated[float, _quantity("time", at_least_zero=True)]
 PeriodS = Annotated[float, _quantity("time", least="100 ms")]
 #: how long something is kept; what is younger than a day is still being summed up
 RetentionS = Annotated[float, _quantity("time", least="1 d")]
-LeaseS = Annotated[float, _quantity("time", least="1 s")]
+#: agents refuse a lease that lives longer
+LeaseS = Annotated[float, _quantity("time", least="1 s", most="60 s")]
 Share = Annotated[float, _quantity("ratio", at_least_zero=True)]
 RampWMin = Annotated[float, _quantity("power_ramp", positive=True)]
 ResistanceKW = Annotated[float, _quantity("thermal_resistance", positive=True)]
