@@ -33,6 +33,7 @@ from facility.quantities import (
     DiskBytes,
     DurationS,
     FlowLpm,
+    HoldS,
     LeaseS,
     PeriodS,
     PerKelvin,
@@ -259,7 +260,7 @@ class Agents(Strict):
     auth: Name | None = None
     topic_prefix: str = "wattkeeper"
     lease: LeaseS = 15.0
-    hold: DurationS = 600.0
+    hold: HoldS = 600.0
 
 
 LabelName = Annotated[

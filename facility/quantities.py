@@ -82,6 +82,8 @@ PeriodS = Annotated[float, _quantity("time", least="100 ms")]
 RetentionS = Annotated[float, _quantity("time", least="1 d")]
 #: agents refuse a lease that lives longer
 LeaseS = Annotated[float, _quantity("time", least="1 s", most="60 s")]
+#: and one that has them hold their caps for longer
+HoldS = Annotated[float, _quantity("time", at_least_zero=True, most="1 d")]
 Share = Annotated[float, _quantity("ratio", at_least_zero=True)]
 RampWMin = Annotated[float, _quantity("power_ramp", positive=True)]
 ResistanceKW = Annotated[float, _quantity("thermal_resistance", positive=True)]

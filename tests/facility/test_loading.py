@@ -161,6 +161,7 @@ def test_no_damaged_character_crashes_the_loader(place: int, character: str) -> 
         ("controllers: {allocation: {period: 1e-9 s}}", "at least 100 ms"),
         ("agents: {lease: 0 s}", "at least 1 s"),
         ("agents: {lease: 2 min}", "at most 60 s"),
+        ("agents: {hold: 2 d}", "at most 1 d"),
         ("store: {keep_raw: 1e300 d}", "more than any site has"),
         ("alerts: {inlet_warning: 1e30 degC}", "more than any site has"),
     ],
