@@ -16,13 +16,16 @@ import numpy as np
 
 from api.service.service import Service
 from drivers.sim.plant.world import World
+from facility.commands import Decision
 from facility.config import Facility
 from facility.points import FloatArray
 
 #: Until a loss has been seen and what was sent before has arrived: poll, cycle, deadline, answer.
 IN_FLIGHT_S = 6.0
 #: A meter dead for this long is known to be dead, and what was sent before has arrived.
-KNOWN_DEAD_S = 15.0
+KNOWN_DEAD_S = 10.0
+#: A decision knows it earlier: a look, its patience, a cycle.
+DECIDED_S = 7.0
 
 
 @dataclass
@@ -63,6 +66,7 @@ class Judge:
         if decision is not None and decision is not self._seen:
             self._seen = decision
             self._weigh(decision.facts)
+            self._trust(decision)
         self._limit_w, self._rack_w = plant.bank.limit_w.copy(), plant.rack_w.copy()
 
     def _begin(self, world: World) -> None:
@@ -114,6 +118,22 @@ class Judge:
             lacks.append(float((weights @ load_w - limits).max()) if len(limits) else 0.0)
         if min(lacks) > 1.0:
             self._say(f"{where}: a further loss would overload something by {min(lacks):.0f} W")
+
+    def _trust(self, decision: Decision) -> None:
+        """No raise is decided over a meter that has been dead for a while."""
+        assert self._world is not None
+        plant = self._world.plant.truth
+        for command in decision.commands:
+            node = plant.hall.facility.nodes.get(command.point.device)
+            if node is None or not command.raises:
+                continue
+            for device in sorted(self._meters[node.rack]):
+                since = self._dead_since_s.get(device)
+                if since is not None and plant.t_s - since > DECIDED_S:
+                    self._say(
+                        f"{plant.t_s:.1f} s: decided to raise {command.point.device}"
+                        f" although {device} has been dead since {since:.1f} s"
+                    )
 
     def _most_w(self) -> FloatArray:
         """float64[L]: all boards at their limits, by the formula of the control laws."""

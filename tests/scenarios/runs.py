@@ -8,6 +8,8 @@ from pathlib import Path
 from api.demo.virtual import VirtualOptions, VirtualRun, run_virtual
 from drivers.sim import scenarios
 from facility.loading import load_text
+from tests.scenarios.fault_scripts import FaultScript
+from tests.scenarios.judging import Judge
 
 FAULTY = frozenset(scenarios.names()) - {"steady"}
 
@@ -24,5 +26,19 @@ def demo(
             seconds,
             folder / "demo.db",
             record,
+        )
+    )
+
+
+def judged(found: FaultScript, folder: Path, judge: Judge, seconds: float) -> VirtualRun:
+    """A script under the eyes of a judge."""
+    return run_virtual(
+        VirtualOptions(
+            found.loaded,
+            found.scenario,
+            found.seed,
+            seconds,
+            folder / "demo.db",
+            watch=judge,
         )
     )

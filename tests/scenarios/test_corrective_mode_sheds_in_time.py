@@ -23,16 +23,18 @@ async def drilled(service: Service) -> None:
     await asyncio.sleep(5.0)
     await service.drills.start("pdu-b", "ada", "proof")
     before, still = np.zeros(0), 0
+    missing: object = None
     for _ in range(WITHIN_S):
         await asyncio.sleep(1.0)
         decision = service.decision()
         assert decision is not None
+        missing = decision.facts["corrective"]["missing"]
         caps = service.loop.memory.caps.readback_w
         same = bool(decision.facts["corrective"]["engaged"]) and np.array_equal(caps, before)
         before, still = caps.copy(), still + 1 if same else 0
         if still >= STILL_LOOKS:
             return
-    raise AssertionError(decision.facts["corrective"]["missing"])
+    raise AssertionError(missing)
 
 
 @pytest.mark.parametrize(

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from api.demo.virtual import VirtualOptions, run_virtual
 from drivers.sim import scenarios
 from tests.scenarios.fault_scripts import SECONDS, FaultScript, script
 from tests.scenarios.judging import Judge
+from tests.scenarios.runs import judged
 
 IN_CI = 20
 ALL = 200
@@ -18,16 +18,7 @@ ALL = 200
 
 def survive(found: FaultScript, folder: Path) -> Judge:
     judge = Judge()
-    run = run_virtual(
-        VirtualOptions(
-            found.loaded,
-            found.scenario,
-            found.seed,
-            SECONDS,
-            folder / "demo.db",
-            watch=judge,
-        )
-    )
+    run = judged(found, folder, judge, SECONDS)
     power = run.report["power"]
     wrong = list(judge.wrong)
     if power["tripped"]:
