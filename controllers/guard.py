@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from operator import itemgetter
 from typing import Final
 
 import numpy as np
@@ -262,8 +263,8 @@ def check(
         fit += columns.writes(rows, columns.because(rows))
         rows = np.flatnonzero(refused).tolist()
         unfit += columns.writes(rows, _refusals(columns, rows, orders))
-    fit.sort(key=lambda write: write[:2])
-    unfit.sort(key=lambda write: write[:2])
+    fit.sort(key=itemgetter(0, 1))
+    unfit.sort(key=itemgetter(0, 1))
     sent = tuple(
         Command(point, value, number, epoch or 0, now_ms, deadline_s, why, raises)
         for number, (raises, point, value, why) in enumerate(fit, start=sequence + 1)

@@ -74,11 +74,13 @@ class Losses:
         lost: believed, on two signs.
         suspected: one sign stands; the other reading of the world is possible.
         because: element -> the signs, for people.
+        coming: those suspected on enough signs, that have only not stood for long enough.
     """
 
     lost: tuple[str, ...]
     suspected: tuple[str, ...]
     because: Mapping[str, str]
+    coming: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, eq=False)
@@ -327,7 +329,8 @@ def believe(
             if not np.isnan(value):
                 was = usual.get(element, value)
                 usual[element] = was + LEARN * (value - was)
-    losses = Losses(tuple(sorted(since)), tuple(sorted(suspected)), because)
+    coming = tuple(sorted(e for e in suspected if len(scored[e][0]) >= 2))
+    losses = Losses(tuple(sorted(since)), tuple(sorted(suspected)), because, coming)
     return losses, LossMemory(since, since_s, signs_s, gone, usual, usual_feed)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum, IntEnum
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
 from facility.points import PointId
 
@@ -87,6 +87,25 @@ class Setpoint:
     because: str
     conflict: bool = False
     rank: Rank = Rank.EFFICIENCY
+
+
+#: Point, value, ends of the room, why, conflict, rank.
+SetpointRow = tuple[str, float, float, float, str, bool, int]
+
+
+def setpoint_row(setpoint: Setpoint) -> SetpointRow:
+    """A set-point as it is journalled."""
+    room = setpoint.room
+    said = setpoint.because, setpoint.conflict, int(setpoint.rank)
+    return str(setpoint.point), setpoint.value, room.low, room.high, *said
+
+
+@runtime_checkable
+class InRows(Protocol):
+    """Set-points that can be journalled without making an object of each."""
+
+    def rows(self) -> list[SetpointRow]:
+        """`setpoint_row` of each, in order."""
 
 
 class Mode(Enum):

@@ -82,7 +82,7 @@ class Snapshot:
 
     def ages_of(self, indexes: IntArray) -> FloatArray:
         """Seconds since the points at `indexes` were received; inf if never, or for an index -1."""
-        ages = np.maximum(self.now_s - self.scanned_s, 0.0)[self.table.layout_of[indexes]]
+        ages = np.maximum(self.now_s - self.scanned_s[self.table.layout_of[indexes]], 0.0)
         return np.where(indexes >= 0, ages, np.inf)
 
     def reading(self, point: PointId) -> Reading | None:

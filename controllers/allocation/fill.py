@@ -1,7 +1,7 @@
 """Water-filling: all units of a class rise at one common price, and stop where a limit stops them.
 
-Every intermediate vector is feasible. It needs no solver, so it is what the cycle uses until a
-plan of the linear program has arrived.
+Every intermediate vector is feasible. It needs no solver: it stands in for the linear program
+where that reaches its limit, and says what a drill would demand.
 """
 
 from __future__ import annotations

@@ -69,6 +69,24 @@ class NodeColumns:
         more = (self.parked.tolist(), self.because)
         return tuple(NodePlan(*row) for row in zip(*columns, *more, strict=True))
 
+    def to_json(self) -> list[dict[str, Any]]:
+        """One by one, as plain fields."""
+        tokens = [None if t != t else t for t in self.tokens_per_s.tolist()]
+        columns = (self.names, self.cap_w.tolist(), self.fallback_w.tolist(), tokens)
+        return [
+            {
+                "node": node,
+                "cap_w": cap_w,
+                "fallback_w": fallback_w,
+                "tokens_per_s": tokens_per_s,
+                "parked": parked,
+                "because": because,
+            }
+            for node, cap_w, fallback_w, tokens_per_s, parked, because in zip(
+                *columns, self.parked.tolist(), self.because, strict=True
+            )
+        ]
+
     def __eq__(self, other: object) -> bool:
         """Whether every node is told the same."""
         return isinstance(other, NodeColumns) and self.nodes == other.nodes
@@ -153,7 +171,7 @@ class Plan:
             "policy": self.policy,
             "objective": self.objective,
             "tokens_per_s": self.tokens_per_s,
-            "nodes": [asdict(node) for node in self.nodes],
+            "nodes": self.columns.to_json(),
             "prices": [asdict(price) for price in self.prices],
             "together": [list(group) for group in self.together],
             "missing": None if self.missing is None else asdict(self.missing),

@@ -80,7 +80,7 @@ def explain(
             row = np.where(cost.max(axis=0) > 0.0, dear[cost.argmax(axis=0)], -1)
             binding[mine] = row[lumps.lump[mine]]
     if np.any(slack_w < 0.0):
-        texts = _nothing_fits(problem, caps_w)
+        texts = nothing_fits(problem, caps_w)
     else:
         texts = _because(problem, caps_w, parked, binding, pool, slack_w)
     because = tuple(texts[problem.unit].tolist())
@@ -95,7 +95,8 @@ def place(name: tuple[str, str]) -> str:
     return f"{element} in the normal case" if case == "normal" else f"{element} after {case}"
 
 
-def _nothing_fits(problem: Problem, caps_w: FloatArray) -> TextArray:
+def nothing_fits(problem: Problem, caps_w: FloatArray) -> TextArray:
+    """Per unit, what is said of its cap where even the floors do not fit."""
     level, of = np.unique(caps_w, return_inverse=True)
     said = np.array([f"its floor, {cap:.0f} W: no plan fits" for cap in level], dtype=object)
     texts = said[of]

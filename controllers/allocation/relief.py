@@ -1,16 +1,68 @@
-"""What caps must do besides a plan: end an overload now, and make room for raises."""
+"""What caps must do besides a plan: come down until they fit, end an overload, make room."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 
+from controllers.allocation.prices import place
 from controllers.allocation.problem import Problem
 from controllers.allocation.rows import Pool, Rows
 from controllers.allocation.table import CLASSES
 from facility.points import FloatArray
+
+#: A limit with less room than this share of it stops what touches it.
+STOPS = 1e-6
+
+
+@dataclass(frozen=True, eq=False)
+class Fitted:
+    """Caps that fit, and what holds down those that had to come down.
+
+    Attributes:
+        caps_w: float64[N], W per GPU.
+        because: node number -> the limit, in words.
+    """
+
+    caps_w: FloatArray
+    because: Mapping[int, str]
+
+
+def lower_to_fit(rows: Rows, caps_w: FloatArray, least_w: FloatArray) -> Fitted | None:
+    """Caps lowered until every limit holds; None where even the least caps break one.
+
+    All units rise from their least caps by one share of their way back to `caps_w`, the highest
+    class first, until a limit is full; what touches none gets back all it had. Every vector on
+    the way holds. Caps of a plan earn alike at the margin, so that a small step down costs the
+    same whoever takes it; a great one is uneven until the next plan, which is a matter of seconds.
+
+    Args:
+        rows: the limits.
+        caps_w: float64[U], W per GPU.
+        least_w: float64[U].
+    """
+    problem, pool = rows.problem, Pool(rows)
+    if rows.violation(least_w) is not None:
+        return None
+    caps = np.minimum(least_w, caps_w)
+    while pool.grow(caps_w):
+        pass
+    for rank in reversed(range(len(CLASSES))):
+        mine = problem.rank == rank
+        if mine.any():
+            caps = pool.rise(caps, np.where(mine, caps_w, caps))
+    because: dict[int, str] = {}
+    full = np.flatnonzero(pool.room_w(caps) <= STOPS * pool.limit_w)
+    if len(full):
+        stops = pool.columns[full] > 0.0
+        first = np.where(stops.any(axis=0), stops.argmax(axis=0), -1)
+        row = first[problem.lumps.lump[problem.unit]]
+        low = np.flatnonzero((caps < caps_w)[problem.unit] & (row >= 0))
+        said = [place(rows.name(pool.numbers[number])) for number in full.tolist()]
+        because = {i: said[k] for i, k in zip(low.tolist(), row[low].tolist(), strict=True)}
+    return Fitted(caps[problem.unit], because)
 
 
 def relieve(problem: Problem, caps_w: Mapping[str, float]) -> dict[str, float]:

@@ -9,7 +9,7 @@ import numpy as np
 from controllers.allocation.bounds import COOLING
 from controllers.allocation.fill import fill
 from controllers.allocation.plan import Missing, NodeColumns, Plan
-from controllers.allocation.prices import explain
+from controllers.allocation.prices import explain, nothing_fits
 from controllers.allocation.problem import CLASSES, Problem
 from controllers.allocation.rows import Pool, Rows, Violation
 from controllers.allocation.stage import Remembered, Stage, StageResult
@@ -161,11 +161,7 @@ def _plan(problem: Problem, stages: Stages, fallback: FloatArray) -> Plan:
     unit = problem.unit
     tokens = problem.units.curves.served(caps[unit]) * problem.table.gpus
     claimed = np.where(problem.claimed, tokens, np.nan)
-    missing = None
-    if broken is not None:
-        missing = Missing(
-            broken.element, broken.case, broken.over_w / 1000.0, _would_fix(problem, broken)
-        )
+    missing = None if broken is None else _missing(problem, broken)
     return Plan(
         digest=problem.digest,
         feasible=broken is None,
@@ -179,6 +175,19 @@ def _plan(problem: Problem, stages: Stages, fallback: FloatArray) -> Plan:
         missing=missing,
         together=known.together,
     )
+
+
+def floors_lack(problem: Problem) -> tuple[Missing, tuple[str, ...]] | None:
+    """What is missing where even the floors do not fit, and what is said of each node's cap."""
+    broken = Rows(problem).violation(problem.units.low)
+    if broken is None:
+        return None
+    said = nothing_fits(problem, problem.units.low)
+    return _missing(problem, broken), tuple(said[problem.unit].tolist())
+
+
+def _missing(problem: Problem, broken: Violation) -> Missing:
+    return Missing(broken.element, broken.case, broken.over_w / 1000.0, _would_fix(problem, broken))
 
 
 def _would_fix(problem: Problem, broken: Violation) -> str:

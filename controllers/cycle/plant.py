@@ -13,10 +13,13 @@ from controllers.gpu_caps.force import BoolArray
 from controllers.loads import LoadsMemory
 from controllers.losses import Losses, LossMemory, believe
 from facility.commands import Mode
+from facility.maintenance import taken_out
 from facility.points import FloatArray
 from facility.site import SiteModel
-from facility.topology import Topology, load_out
+from facility.topology import Shares, Topology, load_out
 
+#: What people take out within this time is compiled ahead, ms.
+AHEAD_MS: Final = 4000
 #: A meter shows a lower cap within this time.
 SETTLE_S: Final = 5.0
 
@@ -90,7 +93,23 @@ def present_plant(site: SiteModel, memory: Memory, inputs: CycleInput) -> Plant:
     verb = "is" if len(held) == 1 else "are"
     holding = f"{names} {verb} lost: caps hold until N+1 is restored" if held else ""
     out = tuple(sorted({*declared, *losses.lost}))
+    _lay_out_ahead(site, memory, inputs, losses)
     return Plant(_without(key, out), out, losses, loss_memory, holding, min(due) if due else None)
+
+
+def _lay_out_ahead(site: SiteModel, memory: Memory, inputs: CycleInput, losses: Losses) -> None:
+    """Compile the plant of the cycles to come, one part a cycle, so that none pays for all of it.
+
+    What is kept this way is the same whenever it is made; no decision follows from it.
+    """
+    soon = taken_out(inputs.maintenance, inputs.now_ms + AHEAD_MS)
+    out = tuple(sorted({*soon, *losses.lost, *losses.coming}))
+    if out == tuple(sorted({*inputs.taken_out, *losses.lost})):
+        return
+    topology = _without(_BySite(site), out)
+    stood = all(element in memory.losses.signs_s for element in losses.coming)
+    if stood and taken_out(inputs.maintenance, inputs.now_ms + AHEAD_MS // 2) == soon:
+        Shares.of(topology)
 
 
 def in_service(site: SiteModel, inputs: CycleInput) -> Topology:

@@ -9,7 +9,14 @@ from functools import cached_property, lru_cache
 
 import numpy as np
 
-from controllers.allocation import Problem, Violation, heat_rows, make_room
+from controllers.allocation import (
+    Fitted,
+    Problem,
+    Violation,
+    heat_rows,
+    lower_to_fit,
+    make_room,
+)
 from controllers.allocation.rows import Rows
 from controllers.loads import RackLoads
 from facility.points import FloatArray
@@ -104,6 +111,23 @@ class Question:
     ) -> FloatArray:
         """Caps to go for when small moves are not made; see `allocation.make_room`."""
         return make_room(self._limits, in_force_w, desired_w, least_move_w)
+
+    def lower_to_fit(self, caps_w: FloatArray) -> Fitted | None:
+        """Caps lowered from float64[N], W per GPU, until all fits; see `allocation.lower_to_fit`.
+
+        Least are the floors, less where cooling allows less; caps that are fixed stay.
+        """
+        problem, unit = self._limits.problem, self._limits.problem.unit
+        with np.errstate(invalid="ignore"):
+            binding = self.thermal_w < self.site.max_cap_w
+        top = np.where(binding, np.floor(self.thermal_w), np.inf)
+        top = np.maximum(top, self.site.min_cap_w)
+        least, caps = problem.table.floors_w.copy(), problem.unit_caps(caps_w)
+        np.minimum.at(least, unit, top)
+        for name, watts in self.fixed:
+            least[unit[self.site.node_index[name]]] = watts
+            caps[unit[self.site.node_index[name]]] = watts
+        return lower_to_fit(self._limits, caps, least)
 
     def _now(self, bare: Problem) -> Problem:
         """A problem with the present loads and weights."""

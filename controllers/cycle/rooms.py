@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import overload
 
 import numpy as np
@@ -19,8 +19,17 @@ from controllers.cycle.state import CycleInput
 from controllers.cycle.wanted import Wanted
 from controllers.gpu_caps import CapForce
 from controllers.gpu_caps.force import BoolArray
-from facility.commands import Bounds, Mode, Override, Proposal, Rank, Setpoint
-from facility.points import FloatArray
+from facility.commands import (
+    Bounds,
+    Mode,
+    Override,
+    Proposal,
+    Rank,
+    Setpoint,
+    SetpointRow,
+    setpoint_row,
+)
+from facility.points import FloatArray, IntArray, PointId
 from facility.site import SiteModel
 
 SOURCE = "allocation"
@@ -102,15 +111,14 @@ class CapRooms:
 
     def because(self, nodes: Sequence[int]) -> list[str]:
         """Which bound or preference set the values of some nodes, with the numbers."""
-        reasons, own = self.wanted.reasons, self.own
-        wanted_w = self.wanted.desired_w.tolist()
+        own, wanted_w = self.own, self.wanted.desired_w.tolist()
         step_w, value_w = self.step_w.tolist(), self.value_w.tolist()
         out = []
-        for i in nodes:
+        for i, reason in zip(nodes, self.wanted.reasons.of(nodes), strict=True):
             if i in own:
                 out.append(own[i].because)
                 continue
-            text = f"{SOURCE}: {reasons[i]} (wanted {wanted_w[i]:.0f} W)"
+            text = f"{SOURCE}: {reason} (wanted {wanted_w[i]:.0f} W)"
             if value_w[i] != step_w[i]:
                 text += f" ({SOURCE} wanted {step_w[i]:g})"
             out.append(text)
@@ -131,6 +139,32 @@ class CapRooms:
         )
 
 
+class _BySite:
+    """Makes a site a cache key by identity."""
+
+    def __init__(self, site: SiteModel) -> None:
+        self.site = site
+
+    def __hash__(self) -> int:
+        return id(self.site)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _BySite) and other.site is self.site
+
+
+@lru_cache(maxsize=8)
+def _named(key: _BySite) -> tuple[tuple[str, ...], IntArray]:
+    """Cap points as text, by node; nodes in the order of their cap points."""
+    points = key.site.cap_points
+    order = np.array(sorted(range(len(points)), key=points.__getitem__), dtype=np.int64)
+    return tuple(str(point) for point in points), order
+
+
+def by_point(site: SiteModel) -> IntArray:
+    """int64[N]: nodes in the order of their cap points."""
+    return _named(_BySite(site))[1]
+
+
 class Setpoints(Sequence[Setpoint]):
     """All set-points of a cycle, ordered by point; those of caps are made when looked at."""
 
@@ -143,6 +177,24 @@ class Setpoints(Sequence[Setpoint]):
         because = self.rooms.because(nodes)
         caps = [self.rooms.setpoint(i, why) for i, why in zip(nodes, because, strict=True)]
         return tuple(sorted((*caps, *self.others), key=lambda s: s.point))
+
+    def rows(self) -> list[SetpointRow]:
+        """Each as it is journalled, in order; see `facility.commands.InRows`."""
+        rooms, site = self.rooms, self.rooms.site
+        names, order = _named(_BySite(site))
+        nodes = order[rooms.shown[order]].tolist()
+        rank = np.where(rooms.value_w == rooms.step_w, Rank.EFFICIENCY, Rank.PROTECTION).tolist()
+        value, low, high = (a.tolist() for a in (rooms.value_w, rooms.low_w, rooms.high_w))
+        keyed: list[tuple[PointId, SetpointRow]] = [
+            (site.cap_points[i], (names[i], value[i], low[i], high[i], why, False, rank[i]))
+            for i, why in zip(nodes, rooms.because(nodes), strict=True)
+        ]
+        place = {site.cap_points[i]: n for n, i in enumerate(nodes)} if rooms.own else {}
+        for setpoint in rooms.own.values():
+            keyed[place[setpoint.point]] = (setpoint.point, setpoint_row(setpoint))
+        keyed += [(setpoint.point, setpoint_row(setpoint)) for setpoint in self.others]
+        keyed.sort(key=lambda one: one[0])
+        return [row for _, row in keyed]
 
     def __len__(self) -> int:
         return int(self.rooms.shown.sum()) + len(self.others)

@@ -64,6 +64,7 @@ def allocation(
             force.readback_w.tolist(),
             site.fallback_w.tolist(),
             force.silent.tolist(),
+            wanted.reasons.of(range(len(site.nodes))),
         )
         return {
             name: {
@@ -72,10 +73,10 @@ def allocation(
                 "readback_w": _number(readback_w),
                 "fallback_w": fallback_w,
                 "silent": silent,
-                "because": wanted.reasons[i],
+                "because": because,
             }
-            for i, (name, cap_w, wanted_w, readback_w, fallback_w, silent) in enumerate(
-                zip(site.nodes, *columns, strict=True)
+            for name, cap_w, wanted_w, readback_w, fallback_w, silent, because in zip(
+                site.nodes, *columns, strict=True
             )
         }
 

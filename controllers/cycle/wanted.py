@@ -1,4 +1,4 @@
-"""Which cap each node should have now: the finished plan, what is in force, or water-filling."""
+"""Which cap each node should have now: the finished plan's, or what fits of those in force."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any, Final, Literal
 
 import numpy as np
 
-from controllers.allocation import Plan, relieve, water_fill
+from controllers.allocation import Plan, floors_lack, relieve
 from controllers.cycle.question import Question
 from controllers.cycle.state import FinishedPlan
 from controllers.gpu_caps import CapForce
@@ -20,6 +20,8 @@ from facility.site import SiteModel
 Used = Literal["plan", "hold", "water_fill"]
 SOURCES: Final[Mapping[Used, str]] = {"plan": "plan", "water_fill": "water-filling"}
 OWN_OPTIMUM: Final = "its own optimum"
+ALL_FITS: Final = "what is in force fits"
+HELD: Final = "the caps in force are safe; no newer plan"
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,14 +50,30 @@ class Reasons:
         if self.hit[i]:
             return f"cooling allows {self.limit_w[i]:.0f} W"
         if self.used == "hold":
-            return self.hold or "the caps in force are safe; no newer plan"
-        return f"{SOURCES[self.used]}: {self.because.get(self.names[i], OWN_OPTIMUM)}"
+            return self.hold or HELD
+        return f"{SOURCES[self.used]}: {self._limit(i)}"
+
+    def of(self, nodes: Sequence[int]) -> list[str]:
+        """As `self[i]`, of many."""
+        if self.used == "hold":
+            rest, source = self.hold or HELD, ""
+        else:
+            source = f"{SOURCES[self.used]}: "
+            rest = ALL_FITS if self.used == "water_fill" else OWN_OPTIMUM
+        said: Mapping[str, str] = {} if self.used == "hold" else self.because
+        told = {why: source + why for why in {rest, *said.values()}}
+        names, hit, own = self.names, self.hit.tolist(), self.own
+        return [self[i] if hit[i] or i in own else told[said.get(names[i], rest)] for i in nodes]
 
     def bare(self, i: int) -> str:
         """The same without where the caps come from: "row1-b after loss of pdu-a"."""
         if self.used == "hold" or i in self.own or self.hit[i]:
             return self[i]
-        return self.because.get(self.names[i], OWN_OPTIMUM)
+        return self._limit(i)
+
+    def _limit(self, i: int) -> str:
+        rest = ALL_FITS if self.used == "water_fill" else OWN_OPTIMUM
+        return self.because.get(self.names[i], rest)
 
     def but(self, own: Mapping[int, str]) -> Reasons:
         """The same, with other words for some nodes."""
@@ -160,11 +178,9 @@ def choose(
         if question.broken_by(planned) is None:
             desired, because, used = planned, plan.because, "plan"
     if used == "hold" and not now_fits:
-        filled = water_fill(question.whole)
-        safe = np.minimum(np.minimum(_vector(site, filled.caps_w), limit), in_force)
-        desired, because, used = safe, filled.because, "water_fill"
-        if filled.missing is not None:
-            shortfall = asdict(filled.missing)
+        safe, because, shortfall = _that_fit(site, question, np.minimum(limit, in_force))
+        desired, used = safe, "water_fill"
+        if shortfall is not None:
             # Floors bind the limits after further losses only, not those of the plant as it is.
             desired = _vector(site, relieve(question.check, by_node(site, safe)))
             below = dict.fromkeys(_lower(site, desired, safe), "overload now: below its floor")
@@ -172,6 +188,23 @@ def choose(
     protect = thermal_hit | ((desired < in_force) & (not now_fits))
     reasons = Reasons(site.nodes, used, because, thermal_hit, limit, hold_because, {})
     return Wanted(desired, protect, limit, reasons, used, question, key, shortfall)
+
+
+def _that_fit(
+    site: SiteModel, question: Question, caps_w: FloatArray
+) -> tuple[FloatArray, Mapping[str, str], Mapping[str, Any] | None]:
+    """Caps of at most `caps_w` that hold every limit, why, and what floors lack where none do."""
+    fitted = question.lower_to_fit(caps_w)
+    if fitted is not None:
+        low = {site.nodes[i]: why for i, why in fitted.because.items()}
+        return np.minimum(fitted.caps_w, caps_w), low, None
+    problem = question.check
+    floors_w = np.minimum(problem.units.low[problem.unit], caps_w)
+    lack = floors_lack(problem)
+    if lack is None:
+        return floors_w, {}, None
+    missing, said = lack
+    return floors_w, dict(zip(site.nodes, said, strict=True)), asdict(missing)
 
 
 def _lower(site: SiteModel, caps_w: FloatArray, than_w: FloatArray) -> list[str]:

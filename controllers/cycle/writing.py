@@ -8,13 +8,13 @@ from functools import lru_cache
 import numpy as np
 
 from controllers.cooling import LoopOutcome
-from controllers.cycle.rooms import CapRooms
+from controllers.cycle.rooms import CapRooms, by_point
 from controllers.cycle.state import CycleInput, Memory
 from controllers.gpu_caps import CapForce
 from controllers.gpu_caps.force import BoolArray
 from controllers.guard import Draft, Drafts, StandingOrders, WriteLimits, authoriser
 from facility.commands import Bounds, Setpoint
-from facility.points import FloatArray, IntArray, PointId
+from facility.points import FloatArray, PointId
 from facility.site import SiteModel
 
 
@@ -50,13 +50,6 @@ def _authorised(key: _BySite) -> BoolArray:
     )
 
 
-@lru_cache(maxsize=8)
-def _by_point(key: _BySite) -> IntArray:
-    """int64[N]: nodes in the order of their cap points."""
-    points = key.site.cap_points
-    return np.array(sorted(range(len(points)), key=points.__getitem__), dtype=np.int64)
-
-
 def cap_drafts(
     site: SiteModel,
     inputs: CycleInput,
@@ -76,7 +69,7 @@ def cap_drafts(
         may_raise: bool[N], the data on the node's paths are good.
     """
     key = _BySite(site)
-    order = _by_point(key)
+    order = by_point(site)
     rows = order[(rooms.shown & ~np.isnan(value_w))[order]]
     nodes = rows.tolist()
     value, present = rooms.value_w[rows], force.in_force_w[rows]

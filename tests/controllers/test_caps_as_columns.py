@@ -14,10 +14,10 @@ from hypothesis import strategies as st
 from controllers.arbiter import arbitrate_all
 from controllers.base import told
 from controllers.cycle.rooms import CapRooms, Setpoints
-from controllers.cycle.wanted import Wanted
+from controllers.cycle.wanted import Reasons, Used, Wanted
 from controllers.gpu_caps import CapForce
 from controllers.guard import Draft, Drafts, StandingOrders, WriteLimits, check
-from facility.commands import Bounds, Mode, Override
+from facility.commands import UNBOUNDED, Bounds, Mode, Override, Setpoint, setpoint_row
 from facility.config import AllowWrites
 from facility.points import PointId
 from tests.controllers.rig import Hall
@@ -31,9 +31,10 @@ NODE = st.tuples(WATTS, WATTS, WATTS, st.booleans(), st.booleans(), st.booleans(
 @given(
     st.lists(NODE, min_size=4, max_size=4),
     st.dictionaries(st.sampled_from(["hall", "rack:r01"]), st.sampled_from(list(Mode))),
+    st.sampled_from(["plan", "hold", "water_fill"]),
 )
 def test_set_points_of_caps_are_what_arbitration_says_of_each(
-    nodes: list[tuple[float, float, float, bool, bool, bool]], modes: dict[str, Mode]
+    nodes: list[tuple[float, float, float, bool, bool, bool]], modes: dict[str, Mode], used: Used
 ) -> None:
     in_force, desired, high = (np.array([n[k] for n in nodes]) for k in range(3))
     protect = np.array([n[3] for n in nodes])
@@ -43,7 +44,10 @@ def test_set_points_of_caps_are_what_arbitration_says_of_each(
         for i, name in enumerate(SITE.nodes)
         if nodes[i][5]
     }
-    reasons = tuple(f"reason {i}" for i in range(4))
+    because = {name: f"reason {i}" for i, name in enumerate(SITE.nodes)}
+    hit, own = np.arange(4) == 1, {2: "a leak"}
+    reasons = Reasons(SITE.nodes, used, because, hit, high, "", own)
+    assert reasons.of(range(4)) == [reasons[i] for i in range(4)]
     wanted = cast(
         "Wanted",
         SimpleNamespace(desired_w=desired, protect=protect, high_w=high, reasons=reasons),
@@ -60,7 +64,11 @@ def test_set_points_of_caps_are_what_arbitration_says_of_each(
         if lease is not None and moving and abs(value[i] - desired[i]) < 1.0:
             proposals.append(told(point, float(value[i]), "eva: test", lease.id))
     present = dict(zip(SITE.cap_points, in_force.tolist(), strict=True))
-    assert Setpoints(rooms, ()) == arbitrate_all(proposals, present)
+    found = arbitrate_all(proposals, present)
+    assert Setpoints(rooms, ()) == found
+    loop = [Setpoint(PointId("a-cdu", "total", "supply_temperature"), 30.0, UNBOUNDED, "loop")]
+    both = sorted([*found, *loop], key=lambda setpoint: setpoint.point)
+    assert Setpoints(rooms, loop).rows() == [setpoint_row(setpoint) for setpoint in both]
 
 
 VALUES = st.sampled_from([math.nan, math.inf, 100.0, 200.0, 450.0, 700.0, 900.0])

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import json
 import zlib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import islice
 from typing import Any
 
 from facility.commands import (
@@ -17,24 +18,57 @@ from facility.commands import (
     Bounds,
     Command,
     Decision,
+    InRows,
     Outcome,
     Rank,
     Setpoint,
     Severity,
+    setpoint_row,
 )
-from facility.lazily import plain
 from facility.points import PointId
 
 Json = dict[str, Any]
+#: Mappings of so few names are taken apart when they are packed; of others so many items are one
+#: piece.
+FEW, PIECE = 32, 2000
 
 
-def dumps(body: Mapping[str, Any]) -> str:
+def dumps(body: Any) -> str:
     """Compact JSON text.
 
     Raises:
         TypeError: something in it has no JSON form.
     """
-    return json.dumps(body, separators=(",", ":"), ensure_ascii=False)
+    return json.dumps(body, separators=(",", ":"), ensure_ascii=False, default=_as_dict)
+
+
+def _as_dict(value: Any) -> Json:
+    """A mapping that is no dict, as one; only then is what it keeps for later worked out."""
+    if isinstance(value, Mapping):
+        return dict(value)
+    raise TypeError(f"{type(value).__name__} has no JSON form")
+
+
+def _in_pieces(value: Any) -> Iterator[str]:
+    """`dumps` of a value, piece by piece, so that other threads get a turn between them.
+
+    Nothing else runs in Python while one call writes ten megabytes.
+    """
+    if not isinstance(value, Mapping | list) or not value:
+        yield dumps(value)
+        return
+    left, right = "[]" if isinstance(value, list) else "{}"
+    if isinstance(value, Mapping) and len(value) <= FEW:
+        for i, (name, below) in enumerate(value.items()):
+            yield f"{',' if i else left}{dumps(str(name))}:"
+            yield from _in_pieces(below)
+    else:
+        items = iter(value if isinstance(value, list) else value.items())
+        kind, separator = (list, left) if isinstance(value, list) else (dict, left)
+        while piece := kind(islice(items, PIECE)):
+            yield f"{separator}{dumps(piece)[1:-1]}"
+            separator = ","
+    yield right
 
 
 def loads(text: str | bytes) -> Json:
@@ -45,7 +79,7 @@ def loads(text: str | bytes) -> Json:
 
 def packed(body: Mapping[str, Any]) -> bytes:
     """Deflated JSON for columns of bytes."""
-    return zlib.compress(dumps(body).encode(), 1)
+    return zlib.compress("".join(_in_pieces(body)).encode(), 1)
 
 
 def unpacked(data: bytes) -> Json:
@@ -122,16 +156,20 @@ def decision_to_json(decision: Decision) -> Json:
         "snapshot": decision.snapshot,
         "last_scan": decision.last_scan,
         "now_ms": decision.now_ms,
-        "setpoints": [
-            [str(s.point), s.value, s.room.low, s.room.high, s.because, s.conflict, int(s.rank)]
-            for s in decision.setpoints
-        ],
+        "setpoints": _setpoint_rows(decision.setpoints),
         "commands": [command_to_json(c) for c in decision.commands],
         "withheld": [[str(point), value, why] for point, value, why in decision.withheld],
         "alarms": [event_to_json(a) for a in decision.alarms],
-        "facts": plain(decision.facts),
+        "facts": decision.facts,
         "config_sha256": decision.config_sha256,
     }
+
+
+def _setpoint_rows(setpoints: Sequence[Setpoint]) -> list[Any]:
+    """Point, value, room, why, conflict and rank of each."""
+    if isinstance(setpoints, InRows):
+        return setpoints.rows()
+    return [setpoint_row(s) for s in setpoints]
 
 
 def decision_from_json(body: Mapping[str, Any]) -> Decision:
