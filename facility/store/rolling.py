@@ -6,7 +6,8 @@ So they are there once the chunk is, and again whenever late data reopens it.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import cached_property
+from functools import cached_property, reduce
+from operator import itemgetter
 from typing import Final
 
 import numpy as np
@@ -83,7 +84,7 @@ class Rolling:
         shared = np.isin(point_ids, self._shared)
         if not shared.any():
             return ()
-        found: dict[int, Columns] = {}
+        found: dict[int, list[tuple[int, Columns]]] = {}
         with self._reader.begin() as connection:
             for number, ids in self._layouts:
                 if number == hour.layout_id:
@@ -97,11 +98,19 @@ class Rolling:
                 if not len(other):
                     continue
                 for column, i in enumerate(at.tolist()):
-                    one = _of(other, np.array([column]))
-                    mine = found.get(i, _of(hour.columns, np.array([i])))
-                    newer = number > hour.layout_id
-                    found[i] = merged(mine, one) if newer else merged(one, mine)
-        return [(np.array([i]), columns) for i, columns in found.items()]
+                    found.setdefault(i, []).append((number, _of(other, np.array([column]))))
+        return [
+            (
+                np.array([i]),
+                _together([*others, (hour.layout_id, _of(hour.columns, np.array([i])))]),
+            )
+            for i, others in found.items()
+        ]
+
+
+def _together(parts: Sequence[tuple[int, Columns]]) -> Columns:
+    """What layouts, given by number, hold of one point; of one time the newest layout's."""
+    return reduce(merged, (columns for _, columns in sorted(parts, key=itemgetter(0))))
 
 
 def _of(columns: Columns, at: IntArray) -> Columns:

@@ -59,7 +59,8 @@ def read(
     each = max(most // max(len(places), 1), 1)
     parts: dict[PointId, list[Samples]] = {name: [] for name in places}
     cut_ms: int | None = None
-    for (number, length), positions in wanted.items():
+    # Layouts in the order of their numbers, whichever point named them first: the newer one counts.
+    for (number, length), positions in sorted(wanted.items()):
         at = list(positions.values())
         got, more_ms = _read_layout(engine, number, length, at, from_ms, to_ms, each)
         if more_ms is not None:
