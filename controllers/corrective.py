@@ -230,7 +230,8 @@ def _loss_limits(
     allowed[bands.rows] = ratio * topology.rating_w[bands.rows]
     managed = np.zeros(len(topology.loads), dtype=np.bool_)
     managed[site.node_rack] = True
-    least_w = np.where(managed, caps_term_w(site, site.min_cap_w), loads.load_w)
+    shed_w = caps_term_w(site, site.min_cap_w) + loads.besides_w
+    least_w = np.where(managed, shed_w, loads.load_w)
     s = shares.structure
     stuck = (shares.slack_w(least_w) < 0.0) & (s.cell_case > 0)
     hopeless = np.zeros(len(limit), dtype=np.bool_)

@@ -84,7 +84,8 @@ def shedable(site: SiteModel, memory: Memory, inputs: CycleInput, element: str) 
     caps = np.where(falls, np.floor(target / GRAIN_W) * GRAIN_W, np.nan)
     after = np.where(falls, caps, force.in_force_w)
     racks = len(site.racks)
-    full = caps_term_w(site, after)[:racks] * (1.0 + site.facility.power.meter_accuracy)
+    most_w = (caps_term_w(site, after) + loads.besides_w)[:racks]
+    full = most_w * (1.0 + site.facility.power.meter_accuracy)
     moved = np.zeros(racks, dtype=np.bool_)
     moved[site.node_rack[falls]] = True
     cleared = caps_term_w(site, force.in_force_w) - caps_term_w(site, after)
