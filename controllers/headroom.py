@@ -270,11 +270,10 @@ def _load_headroom(shares: Shares, slack: FloatArray) -> FloatArray:
     base = np.flatnonzero(shares.base_w > 1e-12)
     load, weight = s.base_load[base], shares.base_w[base]
     place = start[s.base_check[base]]
-    while True:
-        skip = s.changed[order[place], load]
-        if not skip.any():
-            break
-        place = place + skip
+    going = np.arange(len(base))
+    while len(going):
+        going = going[s.changed[order[place[going]], load[going]]]
+        place[going] += 1
     np.minimum.at(out, load, slack[order[place]] / weight)
     return out
 

@@ -84,6 +84,16 @@ class Structure:
         return out
 
     @cached_property
+    def base_pair(self) -> IntArray:
+        """int64: the pair of each weight of the normal case."""
+        return self._start_pair[self._base_of]
+
+    @cached_property
+    def group_pair(self) -> IntArray:
+        """int64: the pair of each changed weight."""
+        return self._start_pair[self._group_of]
+
+    @cached_property
     def _most(self) -> FloatArray:
         """float64: the greatest weight of each entry's feeds, phases not regarded."""
         return np.maximum.reduceat(self._entry_weight, self._starts)
@@ -303,12 +313,15 @@ class Shares:
         folded = []
         for which, terms in ((s._base_of, s.base_terms), (s._group_of, s.group_terms)):
             weight = np.zeros(len(which))
-            for term in terms:
+            for turn, term in enumerate(terms):
                 value = term.weight
                 if stated:
                     of_phase = shares[columns[term.feed], np.maximum(term.phase, 0)]
                     value = value * np.where(term.phase >= 0, of_phase, 1.0)
-                weight[term.at] += mean[term.feed] * value
+                if turn == 0:
+                    weight[term.at] = mean[term.feed] * value
+                else:
+                    weight[term.at] += mean[term.feed] * value
             folded.append(weight)
         base, group = folded
         if extra.any():
@@ -317,10 +330,12 @@ class Shares:
                 of_phase = shares[columns[s._entry_feed], np.maximum(s._entry_phase, 0)]
                 value = s._entry_weight * np.where(s._entry_phase >= 0, of_phase, 1.0)
                 most = np.maximum.reduceat(value, s._starts)
-            for which, weight in ((s._base_of, base), (s._group_of, group)):
-                doubt = extra[s._start_pair[which]]
-                rows = np.flatnonzero(doubt)
-                weight[rows] += doubt[rows] * most[which[rows]]
+            for which, pair, weight in (
+                (s._base_of, s.base_pair, base),
+                (s._group_of, s.group_pair, group),
+            ):
+                rows = np.flatnonzero((extra > 0.0)[pair])
+                weight[rows] += extra[pair[rows]] * most[which[rows]]
         before = np.append(base, 0.0)[s.group_base]
         return cls(topology, s, base, group, group - before)
 

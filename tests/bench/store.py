@@ -95,6 +95,9 @@ def _sqlite(folder: Path) -> dict[str, Any]:
         "rack_week_samples": week.samples,
         "rack_week_compacted": week_made.samples,
         "query_day_ms": day_query(url, file, points[4], START_MS - DAY_MS),
+        "query_day_ms_file_in_memory": day_query(
+            url, file, points[4], START_MS - DAY_MS, cold=False
+        ),
         "query_rack_week_ms": rack_week_ms,
     }
 

@@ -140,11 +140,15 @@ def cool(file: Path) -> None:
         os.posix_fadvise(stream.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
 
 
-def day_query(url: str, file: Path, point: PointId, from_ms: int) -> float:
-    """One point, one day of raw samples to numpy, cold: a new process' first question; ms."""
+def day_query(url: str, file: Path, point: PointId, from_ms: int, *, cold: bool = True) -> float:
+    """One point, one day of raw samples to numpy, a new store's first question; ms.
+
+    `cold`: the system holds nothing of the file either, so every page comes from the disk.
+    """
     spans = []
     for _ in range(5):
-        cool(file)
+        if cold:
+            cool(file)
         store = open_bench(url, BenchClock(START_MS + HOUR_MS))
         store.meta("nothing").result()  # opens the connection
         asked_s = time.perf_counter()
