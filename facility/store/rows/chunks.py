@@ -6,7 +6,7 @@ What is raw was told later than what is in the chunk, so of two at one time the 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -33,6 +33,12 @@ _CHUNKS: Final = sa.text(
     "SELECT head, body FROM chunk WHERE layout_id = :layout AND hour_ms >= :from "
     "AND hour_ms < :to ORDER BY hour_ms"
 )
+_HEADS_TO_OPEN: Final = sa.text(
+    "SELECT rowid, head FROM chunk WHERE layout_id = :layout AND hour_ms >= :from "
+    "AND hour_ms < :to ORDER BY hour_ms"
+)
+#: Where at most one of so many points is asked for, the rest of a body stays on the disk.
+ONE_OF: Final = 4
 _NEXT_CHUNK: Final = sa.text(
     "SELECT hour_ms FROM chunk WHERE layout_id = :layout AND hour_ms >= :from "
     "ORDER BY hour_ms LIMIT 1"
@@ -134,13 +140,54 @@ def read(
     """
     raw = read_raw(connection, layout_id, points, from_ms, to_ms, wanted)
     asked = {"layout": layout_id, "from": hour_of(from_ms), "to": to_ms}
-    # All rows before the first is decoded: a statement that an error leaves open keeps SQLite's
-    # connection at this moment, and whoever gets it next is told the past of then.
-    rows = connection.execute(_CHUNKS, asked).all()
-    parts = [Head(row.head).columns(row.body, wanted).between(from_ms, to_ms) for row in rows]
+    few = wanted is not None and len(wanted) * ONE_OF <= points
+    bodies = _opened if few and connection.dialect.name == "sqlite" else _whole
+    parts = [
+        head.columns(body, wanted).between(from_ms, to_ms)
+        for head, body in bodies(connection, asked, wanted or ())
+    ]
     if not parts:
         return raw
     return merged(end_to_end(parts), raw)
+
+
+def _whole(
+    connection: sa.Connection, asked: Mapping[str, int], _wanted: Sequence[int]
+) -> list[tuple[Head, bytes]]:
+    """Heads and bodies of some hours.
+
+    All rows before the first is decoded: a statement that an error leaves open keeps SQLite's
+    connection at this moment, and whoever gets it next is told the past of then.
+    """
+    rows = connection.execute(_CHUNKS, asked).all()
+    return [(Head(row.head), row.body) for row in rows]
+
+
+def _opened(
+    connection: sa.Connection, asked: Mapping[str, int], wanted: Sequence[int]
+) -> list[tuple[Head, bytes]]:
+    """The same from SQLite, with nothing in the bodies but the columns that are wanted.
+
+    SQLite finds a place in a long value by its pointer map, so the pages before it are not read:
+    of a cold file a day of one point in sixty costs a tenth of the reads.
+    """
+    rows = connection.execute(_HEADS_TO_OPEN, asked).all()
+    driver = connection.connection.driver_connection
+    assert driver is not None
+    found = []
+    for row in rows:
+        head = Head(row.head)
+        try:
+            with driver.blobopen("chunk", "body", row.rowid, readonly=True) as blob:
+                body = bytearray(len(blob))
+                for point in wanted:
+                    begin, end = head.place(point)
+                    blob.seek(begin)
+                    body[begin:end] = blob.read(end - begin)
+        except connection.dialect.loaded_dbapi.Error as error:
+            raise sa.exc.OperationalError("read of a chunk", asked, error) from error
+        found.append((head, bytes(body)))
+    return found
 
 
 def heads(
