@@ -130,7 +130,7 @@ def build_device(
         raise ValueError(f"{device}: no profile {config.profile!r}")
     where = parse_address(address)
     if profile.protocol == "mqtt":
-        from drivers.mqtt_device import MqttDevice
+        from drivers.mqtt.device import MqttDevice
 
         if where.scheme != "mqtt" or bus is None:
             raise ValueError(f"{device}: profile {config.profile} needs an mqtt: address")

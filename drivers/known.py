@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from drivers.bus import is_pattern, is_topic, split_url
 from drivers.catalog import offers, profiles
+from drivers.mqtt.addressing import is_pattern, is_topic, split_url
 from drivers.profile.binding import bind
 from drivers.transport import parse_address
 from facility.checking import Offers

@@ -27,7 +27,7 @@ from drivers.agent.hook import hook
 from drivers.agent.protocol import Topics
 from drivers.agent.settings import AgentConfig, Login, Tls, load
 from drivers.agent.state import CapStateFile
-from drivers.mqtt import MqttBus
+from drivers.mqtt.bus import MqttBus
 from drivers.nvml import Nvml
 from facility.clock import SystemClock
 from facility.errors import ConfigError

@@ -14,8 +14,8 @@ from api.commands.refusing import refuse, refuse_words
 from api.demo.children import ChildDied
 from api.demo.report import sentences
 from api.demo.running import DemoOptions, run_demo
-from drivers.bus import split_url
 from drivers.known import DriverKnowledge
+from drivers.mqtt.addressing import split_url
 from drivers.sim import scenarios
 from facility.checking import examine
 from facility.config import Facility

@@ -34,7 +34,7 @@ from api.service.watchdog import notify
 from api.service.wiring import Outside, build, field_devices, simulated, sinks_from
 from api.service.workers import ThreadWorkers
 from api.webhooks import HttpPost
-from drivers.mqtt import MqttBus
+from drivers.mqtt.bus import MqttBus
 from facility.clock import SystemClock
 from facility.config import Facility
 from facility.loading import Loaded

@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
-from drivers.bus import Letter
+from drivers.mqtt.addressing import Letter
 
 VERSION: Final = 1
 MAX_COMMAND_BYTES: Final = 4096

@@ -22,7 +22,7 @@ from typing import Literal
 
 from pydantic import Field, ValidationError, field_validator, model_validator
 
-from drivers.bus import split_url
+from drivers.mqtt.addressing import split_url
 from facility.config import Name, SecretSource, Strict
 from facility.errors import ConfigError, Problem
 from facility.quantities import PowerW

@@ -21,9 +21,9 @@ from typing import Any, Final
 
 import structlog
 
-from drivers.bus import Letter
 from drivers.catalog import profiles
-from drivers.mqtt import MqttBus
+from drivers.mqtt.addressing import Letter
+from drivers.mqtt.bus import MqttBus
 from drivers.sim import scenarios
 from drivers.sim.agents import SimAgents
 from drivers.sim.broker import EmbeddedBroker

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from drivers.agent.agent import Agent, Settings
 from drivers.agent.protocol import Topics
 from drivers.agent.state import MemoryState, Saved
-from drivers.bus import Letter
+from drivers.mqtt.addressing import Letter
 from drivers.sim.nvml import GpuPlant, PlantNvml, PlantTokens
 from facility.clock import Clock
 from facility.config import Facility

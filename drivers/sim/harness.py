@@ -12,9 +12,10 @@ import random
 from collections.abc import Awaitable, Callable
 from typing import Final
 
-from drivers.bus import Letter, MemoryBroker, MemoryBus
 from drivers.catalog import profiles
 from drivers.device import ProfiledDevice
+from drivers.mqtt.addressing import Letter
+from drivers.mqtt.memory import MemoryBroker, MemoryBus
 from drivers.sim.agents import SimAgents
 from drivers.sim.faults import Event
 from drivers.sim.plant.world import STEP_S, Start, World

@@ -13,8 +13,9 @@ from typing import Any, Protocol
 
 import pytest
 
-from drivers.bus import Letter, MemoryBroker, MemoryBus
-from drivers.mqtt import MqttBus
+from drivers.mqtt.addressing import Letter
+from drivers.mqtt.bus import MqttBus
+from drivers.mqtt.memory import MemoryBroker, MemoryBus
 from drivers.sim.broker import EmbeddedBroker
 from facility.clock import SystemClock
 from facility.ports import Bus

@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 
 from drivers.agent.lease import State
-from drivers.mqtt import MqttBus
+from drivers.mqtt.bus import MqttBus
 from drivers.node import NodeDevice
 from drivers.sim.broker import EmbeddedBroker
 from facility.clock import SystemClock

@@ -14,7 +14,7 @@ from controllers.headroom import study
 from drivers.agent.agent import Agent, Settings
 from drivers.agent.lease import State
 from drivers.agent.state import MemoryState
-from drivers.bus import MemoryBroker, MemoryBus
+from drivers.mqtt.memory import MemoryBroker, MemoryBus
 from drivers.node import NodeDevice, keep_leases
 from facility.clock import LoopClock
 from facility.config import Facility

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 from drivers.agent.agent import Agent, Settings
 from drivers.agent.gpu import Board, Fault, GpuReading, LimitAnswer
 from drivers.agent.state import CapState, MemoryState
-from drivers.bus import MemoryBroker, MemoryBus
+from drivers.mqtt.memory import MemoryBroker, MemoryBus
 from drivers.node import NodeDevice
 from facility.clock import LoopClock, VirtualTimeLoop
 from facility.commands import Command

@@ -8,9 +8,10 @@ from types import SimpleNamespace
 from typing import Any
 
 from drivers.agent.lease import State
-from drivers.bus import Letter, MemoryBroker, MemoryBus
 from drivers.catalog import profiles
-from drivers.mqtt_device import MqttDevice
+from drivers.mqtt.addressing import Letter
+from drivers.mqtt.device import MqttDevice
+from drivers.mqtt.memory import MemoryBroker, MemoryBus
 from drivers.node import NodeDevice, keep_leases
 from drivers.profile.binding import bind
 from drivers.sim.agents import SimAgents

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from drivers.mqtt import MqttBus
+from drivers.mqtt.bus import MqttBus
 from drivers.sim.__main__ import arguments, main
 from facility.clock import SystemClock
 

@@ -12,8 +12,8 @@ import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from drivers.bus import MemoryBroker, MemoryBus
-from drivers.mqtt_device import MqttDevice
+from drivers.mqtt.device import MqttDevice
+from drivers.mqtt.memory import MemoryBroker, MemoryBus
 from drivers.profile import Profile
 from drivers.profile.binding import bind
 from drivers.sim.impersonation import Impersonation
@@ -27,7 +27,7 @@ NAMES = ("sensor/json-mqtt", "sim/weather", "sim/twin")
 
 
 def profile(name: str) -> Profile:
-    path = Path(__file__).resolve().parents[2] / "drivers" / "profiles" / f"{name}.yaml"
+    path = Path(__file__).resolve().parents[3] / "drivers" / "profiles" / f"{name}.yaml"
     return Profile.model_validate(yaml.safe_load(path.read_text("utf-8")))
 
 

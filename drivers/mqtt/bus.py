@@ -18,7 +18,7 @@ from typing import Final
 import aiomqtt
 import structlog
 
-from drivers.bus import Handler, Letter, Router, is_topic, split_url
+from drivers.mqtt.addressing import Handler, Letter, Router, is_topic, split_url
 from facility.clock import Clock
 
 #: Twice this is the age at which a half-open link is given up: 16 s, under the 20 s of the design.

@@ -18,8 +18,8 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from hypothesis import given
 from hypothesis import strategies as st
 
-from drivers.bus import Router, is_pattern, is_topic, matches, split_url
-from drivers.mqtt import MqttBus
+from drivers.mqtt.addressing import Router, is_pattern, is_topic, matches, split_url
+from drivers.mqtt.bus import MqttBus
 from facility.clock import SystemClock
 from tests.drivers.agent.rig import until
 
@@ -187,7 +187,7 @@ async def test_refused_logins_leave_no_socket_behind() -> None:
 async def test_brokers_that_never_answer_leave_no_socket_behind(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("drivers.mqtt.CONNECT_S", 0.05)
+    monkeypatch.setattr("drivers.mqtt.bus.CONNECT_S", 0.05)
     tried = 0
 
     async def ignore(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

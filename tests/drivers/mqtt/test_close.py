@@ -11,7 +11,7 @@ from collections.abc import AsyncIterator
 import aiomqtt
 import pytest
 
-from drivers.mqtt import MqttBus
+from drivers.mqtt.bus import MqttBus
 from facility.clock import SystemClock
 
 #: Less than a connection attempt may take, far less than for ever.

@@ -1,0 +1,1 @@
+"""MQTT: topics, buses, the latest of each topic, and devices that publish."""
