@@ -9,10 +9,12 @@ from typing import Final
 
 from pydantic import ValidationError
 
+from drivers.address import Address, parse_address
+from drivers.credentials import Credentials
 from drivers.device import ProfiledDevice
 from drivers.profile import Profile
 from drivers.profile.binding import bind, may_write
-from drivers.transport import Address, Credentials, Links, Transport, parse_address
+from drivers.transport import Links, Transport
 from facility.clock import Clock
 from facility.config import DeviceConfig
 from facility.errors import ConfigError, Problem

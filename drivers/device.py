@@ -11,7 +11,7 @@ from typing import Final
 import numpy as np
 
 from drivers.profile import Identity, IdentitySource
-from drivers.profile.binding import At, Binding, BoundPoint, limits_of, may_write, resolve
+from drivers.profile.binding import At, Binding, BoundPoint, Places, limits_of, may_write, resolve
 from drivers.profile.codec import Answer, Decoded, Raw, decode, encode, text_of, whole
 from drivers.transport import Transport
 from facility.clock import Clock
@@ -42,9 +42,7 @@ class ProfiledDevice:
         self.transport = transport
         self._clock = clock
         self._places = {
-            layout.key: tuple(
-                dict.fromkeys(at for point in binding.points[layout.key] for at in point.places)
-            )
+            layout.key: Places.of(at for p in binding.points[layout.key] for at in p.places)
             for layout in binding.layouts
         }
 
@@ -95,7 +93,7 @@ class ProfiledDevice:
         names = ("vendor", "model", "firmware", "serial")
         sources: dict[str, Sequence[IdentitySource]] = {n: getattr(identity, n) for n in names}
         places = identity_places(identity)
-        answers = await self._fetch(tuple(places)) if places else {}
+        answers = await self._fetch(Places.of(places)) if places else {}
         return DeviceIdentity(**{name: _text(sources[name], answers) for name in names})
 
     async def write(self, command: Command) -> Ack:
@@ -113,7 +111,9 @@ class ProfiledDevice:
         steps = round((command.value - limits.low) / limits.step)
         wanted = min(limits.low + steps * limits.step, limits.high)
         before = await self._current(point)
-        answers = await self._fetch(point.places) if point.digits or point.unit_at else {}
+        answers = (
+            await self._fetch(Places.of(point.places)) if point.digits or point.unit_at else {}
+        )
         raw = _raw(point, wanted, answers)
         if raw is None:
             return self._ack(command, Outcome.REJECTED, None, "the device cannot hold this value")
@@ -153,8 +153,7 @@ class ProfiledDevice:
         return None
 
     async def _current(self, point: BoundPoint) -> float | None:
-        places = tuple(dict.fromkeys((point.readback, *point.places[1:])))
-        answers = await self._fetch(places)
+        answers = await self._fetch(Places.of((point.readback, *point.places[1:])))
         decoded = decode(
             point,
             answers.get(point.readback, Flaw.TIMEOUT),
@@ -192,12 +191,13 @@ class ProfiledDevice:
     def _ack(self, command: Command, outcome: Outcome, actual: float | None, detail: str) -> Ack:
         return Ack(command, outcome, actual, detail, self._clock.utc_ms())
 
-    async def _fetch(self, places: Sequence[At]) -> Mapping[At, Answer]:
+    async def _fetch(self, places: Places) -> Mapping[At, Answer]:
         try:
             async with asyncio.timeout(READ_DEADLINE_S):
-                return await self.transport.fetch(places)
+                answers = await self.transport.fetch(places)
         except TimeoutError:
-            return dict.fromkeys(places, Flaw.TIMEOUT)
+            return dict.fromkeys(places.at, Flaw.TIMEOUT)
+        return dict(zip(places.at, answers, strict=True))
 
 
 def identity_places(identity: Identity) -> dict[At, list[tuple[str, IdentitySource]]]:

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from drivers.address import parse_address
 from drivers.catalog import offers, profiles
 from drivers.mqtt.addressing import is_pattern, is_topic, split_url
 from drivers.profile.binding import bind
-from drivers.transport import parse_address
 from facility.checking import Offers
 from facility.config import DeviceConfig
 

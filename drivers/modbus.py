@@ -13,16 +13,18 @@ import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, Final
+from weakref import WeakKeyDictionary
 
 from pymodbus.client import AsyncModbusTcpClient
 from pymodbus.exceptions import ModbusException
 from pymodbus.pdu import ExceptionResponse, ModbusPDU
 
+from drivers.address import Address
 from drivers.profile import ModbusLimits, Quirk, SnmpWhere
-from drivers.profile.binding import At, ModbusAt
+from drivers.profile.binding import At, ModbusAt, Places
 from drivers.profile.codec import Answer, Raw
 from drivers.profile.plan import Block, cut, modbus_blocks
-from drivers.transport import Address, Endpoint, Links, WriteReply
+from drivers.transport import Endpoint, Links, WriteReply
 from facility.points import Flaw
 
 # What goes wrong on a line is a value here, reported once by the collector in its own words.
@@ -132,7 +134,7 @@ class ModbusTransport:
         self._unit = address.unit
         self._limits = limits
         self._patience = links.patience()
-        self._plans: dict[tuple[At, ...], tuple[Block, ...]] = {}
+        self._plans: WeakKeyDictionary[Places, tuple[Block, ...]] = WeakKeyDictionary()
         self._lonely: set[ModbusAt] = set()
         self.host = address.host
         self.requests = 0
@@ -142,18 +144,18 @@ class ModbusTransport:
         """`modbus://host:port`, shared with the other units behind it."""
         return self._link.name
 
-    async def fetch(self, places: Sequence[At]) -> Mapping[At, Answer]:
+    async def fetch(self, places: Places) -> Sequence[Answer]:
         """Read every place in as few requests as the profile's limits allow.
 
         A block that the device refuses for one of its addresses is read place by place from then
         on, so that one missing register costs no other its value.
         """
-        wanted = [p for p in places if isinstance(p, ModbusAt)]
-        answers: dict[At, Answer] = dict.fromkeys(places, Flaw.TIMEOUT)
+        wanted = [p for p in places.at if isinstance(p, ModbusAt)]
+        answers: dict[At, Answer] = dict.fromkeys(places.at, Flaw.TIMEOUT)
         if self._patience.waiting:
-            return answers
+            return tuple(answers.values())
         async with self._link.lock:
-            for block in self._plan(wanted):
+            for block in self._plan(places, wanted):
                 inside = [p for p in wanted if _covers(block, p)]
                 reply = await self._read(block)
                 if reply is Flaw.TIMEOUT and not self._patience.failures:
@@ -172,7 +174,7 @@ class ModbusTransport:
                     answers[place] = _part(place, block, reply)
             else:
                 self._patience.answered()
-        return answers
+        return tuple(answers.values())
 
     async def put(self, place: At, raw: Raw) -> WriteReply:
         """Write once: function 5 for a coil, 6 for one register, 16 for more."""
@@ -209,15 +211,14 @@ class ModbusTransport:
         async with self._link.lock:
             self._link.drop()
 
-    def _plan(self, wanted: Sequence[ModbusAt]) -> tuple[Block, ...]:
-        key = tuple(wanted)
-        if key not in self._plans:
+    def _plan(self, places: Places, wanted: Sequence[ModbusAt]) -> tuple[Block, ...]:
+        if places not in self._plans:
             together = [p for p in wanted if p not in self._lonely]
             alone = {_block_of(p) for p in wanted if p in self._lonely}
             blocks = modbus_blocks(together, self._limits)
             ordered = sorted(alone, key=lambda b: (b.function, b.address))
-            self._plans[key] = (*blocks, *ordered)
-        return self._plans[key]
+            self._plans[places] = (*blocks, *ordered)
+        return self._plans[places]
 
     async def _read(self, block: Block) -> tuple[int, ...] | Flaw:
         """One read; TIMEOUT when nothing came, REFUSED for a bad address, UNDECODABLE for junk."""

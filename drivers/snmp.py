@@ -12,6 +12,7 @@ import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, Final
+from weakref import WeakKeyDictionary
 
 from pyasn1.type import univ  # type: ignore[import-untyped]
 from pysnmp.error import PySnmpError
@@ -37,11 +38,13 @@ from pysnmp.hlapi.v3arch.asyncio import (
 from pysnmp.proto.rfc1902 import ObjectIdentifier
 from pysnmp.proto.rfc1905 import EndOfMibView, NoSuchInstance, NoSuchObject
 
+from drivers.address import Address
+from drivers.credentials import Credentials
 from drivers.profile import Quirk, SnmpWhere
-from drivers.profile.binding import At, SnmpAt
+from drivers.profile.binding import At, Places, SnmpAt
 from drivers.profile.codec import Answer, Raw
 from drivers.profile.plan import snmp_groups
-from drivers.transport import Address, Credentials, Endpoint, Links, WriteReply
+from drivers.transport import Endpoint, Links, WriteReply
 from facility.points import Flaw
 
 Oid = tuple[int, ...]
@@ -159,7 +162,7 @@ class SnmpTransport:
         self._bulk = "no_getbulk" not in quirks
         self._patience = links.patience()
         self._target: Any = None
-        self._groups: dict[tuple[At, ...], tuple[tuple[Oid, ...], ...]] = {}
+        self._groups: WeakKeyDictionary[Places, tuple[tuple[Oid, ...], ...]] = WeakKeyDictionary()
         self._built: dict[Oid, Any] = {}
         self.host = address.host
         self.requests = 0
@@ -169,26 +172,24 @@ class SnmpTransport:
         """`snmp://host:port`."""
         return self._endpoint.name
 
-    async def fetch(self, places: Sequence[At]) -> Mapping[At, Answer]:
+    async def fetch(self, places: Places) -> Sequence[Answer]:
         """GET every place, at most 20 variables a request; one retry for a lost datagram."""
-        answers: dict[At, Answer] = dict.fromkeys(places, Flaw.TIMEOUT)
         if self._patience.waiting:
-            return answers
-        key = tuple(places)
-        if key not in self._groups:
-            self._groups[key] = snmp_groups(p.oid for p in places if isinstance(p, SnmpAt))
+            return (Flaw.TIMEOUT,) * len(places.at)
+        if places not in self._groups:
+            self._groups[places] = snmp_groups(p.oid for p in places.at if isinstance(p, SnmpAt))
         found: dict[Oid, Answer] = {}
         async with self._endpoint.lock:
-            for group in self._groups[key]:
+            for group in self._groups[places]:
                 if not await self._get(group, found):
                     self._patience.silent()
                     break
             else:
                 self._patience.answered()
-        for place in places:
-            if isinstance(place, SnmpAt):
-                answers[place] = found.get(place.oid, Flaw.TIMEOUT)
-        return answers
+        return tuple(
+            found.get(at.oid, Flaw.TIMEOUT) if isinstance(at, SnmpAt) else Flaw.TIMEOUT
+            for at in places.at
+        )
 
     async def get(self, oid: Oid) -> Answer:
         """One variable by its number."""

@@ -14,15 +14,17 @@ from pathlib import Path
 from typing import Any
 
 from api.commands.refusing import refuse_words
+from drivers.address import Address, parse_address
 from drivers.capture import Capture, place_name, reading_name, shown_answer, shown_reading
 from drivers.catalog import build_transport, match_profile, profiles
 from drivers.checks import CheckResult, run_checks
+from drivers.credentials import Credentials
 from drivers.device import DeviceIdentity, ProfiledDevice
 from drivers.profile import Profile
 from drivers.profile.binding import At, bind
 from drivers.profile.codec import Answer, Decoded
 from drivers.snmp import SYS_OBJECT_ID, SnmpTransport
-from drivers.transport import Address, Credentials, Links, Transport, parse_address
+from drivers.transport import Links, Transport
 from facility.clock import SystemClock
 from facility.points import Flaw, Grade, PointSpec, flaw_of, grade_of
 

@@ -20,8 +20,9 @@ from controllers.cycle.state import recorded_shape
 from controllers.loop import ControlLoop
 from drivers.catalog import build_device
 from drivers.collect import Collector
+from drivers.credentials import Credentials
 from drivers.node import NodeDevice
-from drivers.transport import Credentials, Links
+from drivers.transport import Links
 from facility.clock import Clock
 from facility.completing import complete_for_simulation
 from facility.config import Alerts, Facility, SecretSource, Webhook

@@ -6,7 +6,7 @@ is still unreachable; `wattkeeper poll` binds again after it has walked the devi
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from drivers.profile import (
@@ -55,6 +55,21 @@ class MqttAt:
 
 
 At = ModbusAt | SnmpAt | MqttAt
+
+
+@dataclass(frozen=True, eq=False)
+class Places:
+    """Places that are looked at together, each once, in order.
+
+    Equal only to itself: whoever asks makes it once, and a transport keeps its plan for it.
+    """
+
+    at: tuple[At, ...]
+
+    @classmethod
+    def of(cls, places: Iterable[At]) -> Places:
+        """The distinct ones among some places."""
+        return cls(tuple(dict.fromkeys(places)))
 
 
 @dataclass(frozen=True, slots=True)

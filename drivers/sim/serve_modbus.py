@@ -12,12 +12,12 @@ import struct
 from collections.abc import Mapping
 from typing import Final
 
+from drivers.address import parse_address
 from drivers.catalog import profiles
 from drivers.profile.binding import ModbusAt
 from drivers.profile.codec import Raw
 from drivers.sim.impersonation import Impersonation
 from drivers.sim.source import SLOW_S, InstrumentSource, Served
-from drivers.transport import parse_address
 from facility.config import DeviceConfig
 from facility.points import Flaw
 

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Final
 
 from drivers.catalog import profiles
 from drivers.device import ProfiledDevice
 from drivers.profile import SnmpWhere
-from drivers.profile.binding import At, bind
+from drivers.profile.binding import At, Places, bind
 from drivers.profile.codec import Answer, Raw
 from drivers.sim.impersonation import Impersonation
 from drivers.sim.source import SLOW_S, InstrumentSource
@@ -38,17 +38,17 @@ class SimTransport:
         self.endpoint = f"sim:{who.device}"
         self.requests = 0
 
-    async def fetch(self, places: Sequence[At]) -> Mapping[At, Answer]:
+    async def fetch(self, places: Places) -> Sequence[Answer]:
         """What the impersonated device answers now."""
         if self._patience.waiting:
-            return dict.fromkeys(places, Flaw.TIMEOUT)
+            return (Flaw.TIMEOUT,) * len(places.at)
         if not await self._heard():
             self._patience.silent()
-            return dict.fromkeys(places, Flaw.TIMEOUT)
+            return (Flaw.TIMEOUT,) * len(places.at)
         self._patience.answered()
         if self._who.health == "garbage":
-            return dict.fromkeys(places, Flaw.UNDECODABLE)
-        return {at: self._who.answer(at) for at in places}
+            return (Flaw.UNDECODABLE,) * len(places.at)
+        return tuple(self._who.answer(at) for at in places.at)
 
     async def put(self, place: At, raw: Raw) -> WriteReply:
         """One attempt; a garbled answer is no answer."""

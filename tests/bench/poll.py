@@ -10,10 +10,10 @@ import numpy as np
 
 from drivers.catalog import build_device
 from drivers.collect import answered
+from drivers.credentials import Credentials
 from drivers.sim import scenarios
 from drivers.sim.plant.world import World
 from drivers.sim.serve_snmp import serve_snmp
-from drivers.transport import Credentials
 from facility.clock import SystemClock
 from facility.loading import load_text
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -10,7 +10,7 @@ import pytest
 from drivers.capture import Capture, read_capture, reading_name, shown_reading
 from drivers.catalog import profiles
 from drivers.device import ProfiledDevice
-from drivers.profile.binding import At, bind
+from drivers.profile.binding import Places, bind
 from drivers.profile.codec import Answer
 from facility.clock import SystemClock
 from tests.conftest import ROOT
@@ -27,8 +27,8 @@ class Replay:
     def __init__(self, capture: Capture) -> None:
         self.capture = capture
 
-    async def fetch(self, places: Sequence[At]) -> Mapping[At, Answer]:
-        return {at: self.capture.answer(at) for at in places}
+    async def fetch(self, places: Places) -> Sequence[Answer]:
+        return tuple(self.capture.answer(at) for at in places.at)
 
 
 async def readings(capture: Capture) -> dict[str, float | str]:

@@ -16,12 +16,13 @@ import numpy as np
 import pytest
 
 from drivers.catalog import build_device, profiles
+from drivers.credentials import Credentials
 from drivers.profile.binding import bind
 from drivers.sim.serve_modbus import serve_modbus
 from drivers.sim.serve_snmp import serve_snmp
 from drivers.sim.source import Instruments
 from drivers.sim.transport import simulated_device
-from drivers.transport import Credentials, Links
+from drivers.transport import Links
 from facility.clock import SystemClock
 from facility.commands import Command, Outcome
 from facility.config import DeviceConfig

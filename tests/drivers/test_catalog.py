@@ -6,9 +6,11 @@ import random
 
 import pytest
 
+from drivers.address import Address, parse_address
 from drivers.catalog import build_device
+from drivers.credentials import Credentials
 from drivers.device import ProfiledDevice
-from drivers.transport import Address, Credentials, Links, Patience, parse_address
+from drivers.transport import Links, Patience
 from facility.clock import SystemClock
 from facility.config import DeviceConfig
 

@@ -11,10 +11,10 @@ import pytest
 from pymodbus.server import ModbusTcpServer
 from pymodbus.simulator import DataType, SimData, SimDevice
 
+from drivers.address import Address
 from drivers.device import ProfiledDevice
 from drivers.modbus import ModbusTransport
 from drivers.profile.binding import Binding, may_write
-from drivers.transport import Address
 from facility.clock import SystemClock
 from facility.commands import Command, Outcome
 from facility.points import Flaw, PointId, flaw_of

@@ -11,13 +11,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from drivers.address import Address
+from drivers.credentials import Credentials
 from drivers.profile import SnmpWhere
 from drivers.profile.binding import SnmpAt
 from drivers.sim import ber
 from drivers.snmp import SnmpTransport
-from drivers.transport import Address, Credentials
 from facility.points import Flaw
-from tests.drivers.wires import links
+from tests.drivers.wires import links, looked
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning:pysnmp")
 
@@ -90,7 +91,7 @@ ROWS = {(*COLUMN, i): integer(10 * i) for i in (1, 2, 3)}
 
 async def test_zero_is_a_value_and_absence_is_not() -> None:
     async with agent(table({(*COLUMN, 1): integer(0)})) as (snmp, _):
-        seen = await snmp.fetch([at(1), at(2)])
+        seen = await looked(snmp, [at(1), at(2)])
         assert seen[at(1)] == 0
         assert seen[at(2)] is Flaw.REFUSED
 
@@ -98,15 +99,15 @@ async def test_zero_is_a_value_and_absence_is_not() -> None:
 async def test_sixty_variables_are_three_requests() -> None:
     values = {(*COLUMN, i): integer(i) for i in range(60)}
     async with agent(table(values)) as (snmp, wire):
-        seen = await snmp.fetch([at(i) for i in range(60)])
+        seen = await looked(snmp, [at(i) for i in range(60)])
         assert [seen[at(i)] for i in range(60)] == list(range(60))
         assert len(wire.asked) == snmp.requests == 3
 
 
 async def test_a_silent_agent_is_asked_twice_and_then_left_alone() -> None:
     async with agent(lambda _request: None) as (snmp, wire):
-        assert set((await snmp.fetch([at(1)])).values()) == {Flaw.TIMEOUT}
-        assert set((await snmp.fetch([at(1)])).values()) == {Flaw.TIMEOUT}
+        assert set((await looked(snmp, [at(1)])).values()) == {Flaw.TIMEOUT}
+        assert set((await looked(snmp, [at(1)])).values()) == {Flaw.TIMEOUT}
         assert len(wire.asked) == 2
 
 
@@ -119,7 +120,7 @@ async def test_one_lost_datagram_loses_no_look() -> None:
         return None if len(lost) == 1 else answer(request)
 
     async with agent(first_is_lost) as (snmp, _):
-        assert (await snmp.fetch([at(2)]))[at(2)] == 20
+        assert (await looked(snmp, [at(2)]))[at(2)] == 20
 
 
 async def test_an_agent_that_fails_a_whole_request_for_one_variable_is_asked_without_it() -> None:
@@ -133,7 +134,7 @@ async def test_an_agent_that_fails_a_whole_request_for_one_variable_is_asked_wit
         return answer(request)
 
     async with agent(strict) as (snmp, _):
-        seen = await snmp.fetch([at(1), at(9), at(3)])
+        seen = await looked(snmp, [at(1), at(9), at(3)])
         assert (seen[at(1)], seen[at(9)], seen[at(3)]) == (10, Flaw.REFUSED, 30)
 
 
@@ -146,7 +147,7 @@ async def test_too_big_is_asked_in_halves() -> None:
         return answer(request)
 
     async with agent(small) as (snmp, _):
-        seen = await snmp.fetch([at(i) for i in range(16)])
+        seen = await looked(snmp, [at(i) for i in range(16)])
         assert [seen[at(i)] for i in range(16)] == list(range(16))
 
 
@@ -155,7 +156,7 @@ async def test_answers_to_other_variables_are_not_taken() -> None:
         return ber.response(request, [((*COLUMN, 77), integer(5))])
 
     async with agent(another) as (snmp, _):
-        assert (await snmp.fetch([at(1)]))[at(1)] is Flaw.UNDECODABLE
+        assert (await looked(snmp, [at(1)]))[at(1)] is Flaw.UNDECODABLE
 
 
 @pytest.mark.parametrize(
@@ -168,14 +169,14 @@ async def test_answers_to_other_variables_are_not_taken() -> None:
 )
 async def test_what_says_that_there_is_nothing_is_no_number(value: ber.Value) -> None:
     async with agent(lambda r: ber.response(r, [((*COLUMN, 1), value)])) as (snmp, _):
-        assert isinstance((await snmp.fetch([at(1)]))[at(1)], Flaw)
+        assert isinstance((await looked(snmp, [at(1)]))[at(1)], Flaw)
 
 
 @pytest.mark.parametrize("tag", [0x02, 0x41, 0x42, 0x43, 0x46])
 async def test_a_number_without_a_single_octet_is_no_zero(tag: int) -> None:
     empty = ber.Value(tag, b"")
     async with agent(lambda r: ber.response(r, [((*COLUMN, 1), empty)])) as (snmp, _):
-        assert (await snmp.fetch([at(1)]))[at(1)] is Flaw.TIMEOUT
+        assert (await looked(snmp, [at(1)]))[at(1)] is Flaw.TIMEOUT
 
 
 @pytest.mark.parametrize("per_bulk", [1, 2, 40])
@@ -248,7 +249,7 @@ async def test_a_set_is_sent_once() -> None:
 
 async def test_garbage_on_the_wire_is_silence() -> None:
     async with agent(lambda r: bytes(o ^ 0x5A for o in table(ROWS)(r))) as (snmp, _):
-        assert (await snmp.fetch([at(1)]))[at(1)] is Flaw.TIMEOUT
+        assert (await looked(snmp, [at(1)]))[at(1)] is Flaw.TIMEOUT
 
 
 async def test_mangled_answers_neither_raise_nor_fill_the_log(
@@ -266,7 +267,7 @@ async def test_mangled_answers_neither_raise_nor_fill_the_log(
         snmp._timeout_s = 0.02
         for _ in range(60):
             snmp._patience.answered()
-            seen = await snmp.fetch([at(1), at(2)])
+            seen = await looked(snmp, [at(1), at(2)])
             assert all(isinstance(raw, int | bytes | str) for raw in seen.values())
         assert len(wire.asked) > 60
     assert not [record for record in caplog.records if record.name == "asyncio"]

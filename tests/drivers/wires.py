@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Any, TypeVar
 
 from drivers.profile import Profile
-from drivers.profile.binding import Binding, BoundPoint, bind
-from drivers.transport import Links
+from drivers.profile.binding import At, Binding, BoundPoint, Places, bind
+from drivers.profile.codec import Answer
+from drivers.transport import Links, Transport
 from facility.clock import LoopClock, SystemClock, VirtualTimeLoop
 
 T = TypeVar("T")
@@ -45,6 +46,12 @@ def point_of(protocol: str = "modbus", **entry: Any) -> BoundPoint:
     at = entry.pop("at", {"address": 0} if protocol == "modbus" else {"oid": "1.3.6.1.1"})
     full = {"part": "total", "kind": "active_power", "at": {protocol: at}} | entry
     return binding_of(full, protocol=protocol).all()[0]
+
+
+async def looked(transport: Transport, places: Iterable[At]) -> dict[At, Answer]:
+    """One fetch, place by place."""
+    wanted = Places.of(places)
+    return dict(zip(wanted.at, await transport.fetch(wanted), strict=True))
 
 
 def in_virtual_time(main: Callable[[LoopClock], Awaitable[T]]) -> T:

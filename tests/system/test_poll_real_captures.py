@@ -22,8 +22,9 @@ from typing import Any
 import pytest
 
 from api.commands.poll import poll
+from drivers.address import parse_address
+from drivers.credentials import Credentials
 from drivers.snmp import SYS_DESCR, SnmpTransport
-from drivers.transport import Credentials, parse_address
 from facility.clock import SystemClock
 from facility.points import Flaw
 from tests.conftest import ROOT
