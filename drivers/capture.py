@@ -13,7 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from drivers.profile.binding import At, ModbusAt, SnmpAt
+from drivers.profile import Series
+from drivers.profile.binding import At, ModbusAt, PrometheusAt, SnmpAt
 from drivers.profile.codec import Answer, Decoded, Raw
 from facility.points import Flaw, Grade, PointSpec, flaw_of, grade_of
 from facility.yamltree import read_tree
@@ -41,6 +42,8 @@ class Capture:
             return Flaw[raw]
         if isinstance(at, ModbusAt):
             return tuple(int(word) for word in raw)
+        if isinstance(at, PrometheusAt):
+            return raw if isinstance(raw, str) else float(raw)
         return raw.encode() if isinstance(raw, str) else int(raw)
 
     def write(self, path: Path) -> None:
@@ -76,7 +79,15 @@ def place_name(at: At) -> str:
         return ".".join(str(arc) for arc in at.oid)
     if isinstance(at, ModbusAt):
         return f"{at.where.function} {at.address} x {at.count}"
+    if isinstance(at, PrometheusAt):
+        names = " | ".join(_series_name(series) for series in at.where.any_of)
+        return names if at.row is None else f"{names} [{at.where.row}={at.row}]"
     return "/".join((at.topic, *(str(step) for step in at.path)))
+
+
+def _series_name(series: Series) -> str:
+    labels = ",".join(f"{name}={'|'.join(wanted)}" for name, wanted in series.labels)
+    return f"{series.metric}{{{labels}}}" if labels else series.metric
 
 
 def shown_answer(answer: Answer) -> Any:

@@ -15,6 +15,7 @@ from drivers.profile import (
     MqttWhere,
     PointEntry,
     Profile,
+    PrometheusWhere,
     SnmpWhere,
     Where,
     quantity_of,
@@ -54,7 +55,15 @@ class MqttAt:
     path: tuple[str | int, ...]
 
 
-At = ModbusAt | SnmpAt | MqttAt
+@dataclass(frozen=True, slots=True)
+class PrometheusAt:
+    """A number on a page of Prometheus text; `row` is what the label of the row must say."""
+
+    where: PrometheusWhere
+    row: int | None = None
+
+
+At = ModbusAt | SnmpAt | MqttAt | PrometheusAt
 
 
 @dataclass(frozen=True, eq=False)
@@ -176,6 +185,8 @@ def resolve(where: Where, row: int | None = None, place: int = 0) -> At:
     if where.snmp is not None:
         index = tuple((row or 0) if arc == "row" else int(arc) for arc in where.snmp.index)
         return SnmpAt(where.snmp, where.snmp.oid + index)
+    if where.prometheus is not None:
+        return PrometheusAt(where.prometheus, row)
     assert where.mqtt is not None
     path: list[str | int] = []
     for step in where.mqtt.path:

@@ -13,6 +13,7 @@ from facility.kinds import Kind
 from facility.units import UNITS, QuantityError, parse_quantity
 
 WireType = Literal["u16", "s16", "u32", "s32", "u64", "s64", "f32", "f64", "bit", "text"]
+_PROTOCOLS = ("modbus", "snmp", "mqtt", "prometheus")
 Syntax = Literal["integer", "gauge32", "counter32", "counter64", "timeticks", "octets", "oid"]
 
 #: registers that a number of this type fills
@@ -169,23 +170,82 @@ class MqttWhere(Strict):
     time: tuple[str, ...] = ()
 
 
+def _labels(raw: object) -> object:
+    """`{mode: decode}` or `{mode: [a, b]}` as pairs, so that a place can be hashed."""
+    if not isinstance(raw, Mapping):
+        return raw
+    return tuple(
+        (name, (wanted,) if isinstance(wanted, str) else tuple(wanted))
+        for name, wanted in raw.items()
+    )
+
+
+class Series(Strict):
+    """Samples of one name of a Prometheus page.
+
+    Attributes:
+        metric: name of the sample, as on the page (with its `_total`, `_sum`).
+        labels: label -> the one value, or the values, that it must have.
+    """
+
+    metric: Annotated[str, Field(pattern=r"^[a-zA-Z_:][a-zA-Z0-9_:]*$")]
+    labels: Annotated[tuple[tuple[str, tuple[str, ...]], ...], BeforeValidator(_labels)] = ()
+
+
+class PrometheusWhere(Strict):
+    """A number on a page of Prometheus text.
+
+    `{metric: [new, old], labels: {…}}` is short for the same labels under several names.
+
+    Attributes:
+        any_of: what it has been called; the first that the page has counts.
+        per: labels that tell things apart. Series that are alike in all of these say the same
+            thing several times (a board once per MIG instance, a token once per tensor rank), and
+            the greatest of them counts, once.
+        take: what becomes of several things: `only` one may be there; their `sum` or `mean`;
+            `count` adds counters up and bridges the restart of one of them.
+        row: the label that holds the number of the row, in a table.
+        blanks: how the exporter writes "no value" as a number; see `drivers.prometheus.blanks`.
+        text: of identity, the label whose text is wanted, not the sample's number.
+    """
+
+    any_of: Annotated[tuple[Series, ...], Field(min_length=1, max_length=8)]
+    per: tuple[str, ...] = ()
+    take: Literal["only", "sum", "mean", "count"] = "only"
+    row: str | None = None
+    blanks: Literal["dcgm", "dcgm_int64"] | None = None
+    text: str | None = None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _spelled_out(cls, raw: object) -> object:
+        if not isinstance(raw, Mapping) or "metric" not in raw:
+            return raw
+        rest = {key: value for key, value in raw.items() if key not in ("metric", "labels")}
+        if "any_of" in rest:
+            raise ValueError("name `metric` or `any_of`, not both")
+        names = [raw["metric"]] if isinstance(raw["metric"], str) else raw["metric"]
+        return rest | {"any_of": [{"metric": n, "labels": raw.get("labels", {})} for n in names]}
+
+
 class Where(Strict):
     """Where a value is; exactly one of the protocols."""
 
     modbus: ModbusWhere | None = None
     snmp: SnmpWhere | None = None
     mqtt: MqttWhere | None = None
+    prometheus: PrometheusWhere | None = None
 
     @model_validator(mode="after")
     def _one(self) -> Where:
-        if sum(w is not None for w in (self.modbus, self.snmp, self.mqtt)) != 1:
-            raise ValueError("name exactly one of modbus, snmp, mqtt")
+        if sum(getattr(self, protocol) is not None for protocol in _PROTOCOLS) != 1:
+            raise ValueError(f"name exactly one of {', '.join(_PROTOCOLS)}")
         return self
 
     @property
     def protocol(self) -> str:
         """Which of the protocols it names."""
-        return next(p for p in ("modbus", "snmp", "mqtt") if getattr(self, p) is not None)
+        return next(p for p in _PROTOCOLS if getattr(self, p) is not None)
 
 
 class UnitSwitch(Strict):

@@ -110,6 +110,15 @@ class PointEntry(Strict):
         modbus = self.at.modbus
         if modbus is not None and (modbus.stride is not None) != (self.table is not None):
             raise ValueError("`stride` is needed in a table, and only there")
+        page = self.at.prometheus
+        if page is not None and (page.row is not None) != (self.table is not None):
+            raise ValueError("`row` is needed in a table, and only there")
+        if page is not None and page.text is not None:
+            raise ValueError("`text` is for identity; a point is a number")
+        if page is not None and page.take in ("sum", "mean") and kind.nature is Nature.COUNTER:
+            raise ValueError(f"{self.kind} is a counter: take `count`, which bridges restarts")
+        if page is not None and page.take == "count" and kind.nature is not Nature.COUNTER:
+            raise ValueError(f"only counters are counted up, and {self.kind} is none")
         if self.wraps_at is not None:
             if kind.nature is not Nature.COUNTER:
                 raise ValueError(f"only counters wrap, and {self.kind} is none")

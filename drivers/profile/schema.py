@@ -111,7 +111,7 @@ class Profile(Strict):
     profile: str
     title: str
     source: str
-    protocol: Literal["modbus", "snmp", "mqtt"]
+    protocol: Literal["modbus", "snmp", "mqtt", "prometheus"]
     verified: Verified
     match: Match = Field(default_factory=Match)
     identity: Identity = Field(default_factory=Identity)
