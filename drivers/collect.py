@@ -8,6 +8,7 @@ business (`drivers.transport.Patience`), and here its reads simply come back at 
 from __future__ import annotations
 
 import asyncio
+import math
 import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -34,6 +35,8 @@ FIRST_RESTART_S: Final = 1.0
 LONGEST_RESTART_S: Final = 60.0
 #: a reader that still runs this long after it was cancelled is cancelled again, seconds
 CANCEL_AGAIN_S: Final = 0.5
+#: a device is not looked at out of turn more often than this, whoever asks, seconds
+URGENT_EVERY_S: Final = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +74,27 @@ class _Watch:
         self.last_look_s = 0.0
         self.detail = ""
         self.reported = False
+        self.urgent_s = -math.inf
+        self.calls = 0
+        self._naps: set[asyncio.Future[bool]] = set()
+
+    async def nap(self, wait_s: float) -> bool:
+        """Sleep; True when `wake` ended it before its time."""
+        loop = asyncio.get_running_loop()
+        nap: asyncio.Future[bool] = loop.create_future()
+        alarm = loop.call_later(wait_s, _end_nap, nap, False)
+        self._naps.add(nap)
+        try:
+            return await nap
+        finally:
+            alarm.cancel()
+            self._naps.discard(nap)
+
+    def wake(self) -> None:
+        """End the naps of all its readers; those that read now will look once more."""
+        self.calls += 1
+        for nap in self._naps:
+            _end_nap(nap, True)
 
     def is_new(self) -> bool:
         """Whether it has been watched for no longer than a start takes."""
@@ -96,6 +120,11 @@ class _Watch:
         )
 
 
+def _end_nap(nap: asyncio.Future[bool], woken: bool) -> None:
+    if not nap.done():
+        nap.set_result(woken)
+
+
 class Collector:
     """Keeps a live image of a set of devices."""
 
@@ -115,6 +144,7 @@ class Collector:
         self._rng = rng
         self._on_scan = on_scan
         self._watches = tuple(_Watch(device) for device in devices)
+        self._by_name = {watch.device.id: watch for watch in self._watches}
 
     async def run(self) -> None:
         """Read until cancelled; closes every device on the way out."""
@@ -133,6 +163,20 @@ class Collector:
     def health(self) -> list[DeviceHealth]:
         """How each device answers, in the order they were given."""
         return [watch.health() for watch in self._watches]
+
+    def urgent(self, device: str) -> bool:
+        """Look at a device now, out of turn; its own turns stay where they are.
+
+        Returns:
+            False when it was looked at out of turn a moment ago, or is not one of ours.
+        """
+        watch = self._by_name.get(device)
+        now_s = self._clock.monotonic_s()
+        if watch is None or now_s - watch.urgent_s < URGENT_EVERY_S:
+            return False
+        watch.urgent_s = now_s
+        watch.wake()
+        return True
 
     async def _keep(self, watch: _Watch, layout: Layout) -> None:
         """Read one layout for ever; a fault of ours is logged once and tried again."""
@@ -153,8 +197,12 @@ class Collector:
     async def _read_on(self, watch: _Watch, layout: Layout) -> None:
         period_s = watch.device.period_s(layout)
         due_s = self._clock.monotonic_s() + self._rng.uniform(0.0, period_s)
+        calls = watch.calls
         while True:
-            await asyncio.sleep(max(due_s - self._clock.monotonic_s(), 0.0))
+            urgent = calls != watch.calls
+            if not urgent:
+                urgent = await watch.nap(max(due_s - self._clock.monotonic_s(), 0.0))
+            calls = watch.calls
             started_s = self._clock.monotonic_s()
             scan = await watch.device.read(layout)
             took_s = self._clock.monotonic_s() - started_s
@@ -163,6 +211,8 @@ class Collector:
             self._note(watch, scan, took_s, period_s)
             if self._on_scan is not None:
                 self._on_scan(scan, number)
+            if urgent and self._clock.monotonic_s() < due_s:
+                continue
             # An overrun skips the turns that it missed; it never catches up in a burst.
             due_s += period_s * max(1.0, -(-took_s // period_s))
 

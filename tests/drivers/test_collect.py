@@ -8,6 +8,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 from itertools import pairwise
 
+import pytest
 from structlog.testing import capture_logs
 
 from drivers.collect import GRACE_S, Collector, DeviceHealth
@@ -259,3 +260,55 @@ def test_a_reader_that_swallows_a_cancellation_ends_all_the_same() -> None:
     swallowed, ended, took_s = in_virtual_time(body)
     assert (swallowed, ended) == (1, True)
     assert took_s < 2.0
+
+
+def test_an_urgent_look_comes_at_once_and_moves_no_turn() -> None:
+    async def main(clock: LoopClock) -> None:
+        hall = Hall(clock, ["a", "b"])
+        task = asyncio.ensure_future(hall.collector.run())
+        await asyncio.sleep(30.25)
+        before = {name: [t for t, who, _ in hall.seen if who == name] for name in ("a", "b")}
+        asked_s = clock.monotonic_s()
+        assert hall.collector.urgent("a")
+        assert not hall.collector.urgent("a"), "once a second is enough"
+        assert not hall.collector.urgent("nobody")
+        await asyncio.sleep(0.05)
+        seen = [(t, who) for t, who, _ in hall.seen if t >= asked_s]
+        early = [t for t, who in seen if who == "a"]
+        assert len(early) >= 2, "both poll classes"
+        assert min(early) - asked_s < 0.02
+        await asyncio.sleep(20.0)
+        after = [t for t, who, _ in hall.seen if who == "a" and t > asked_s + 0.05]
+        turns = {round(t % 1.0, 2) for t in before["a"]}
+        assert {round(t % 1.0, 2) for t in after} <= turns
+        assert hall.collector.urgent("a"), "and again later"
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+    in_virtual_time(main)
+
+
+async def soon(hall: Hall) -> list[Scan]:
+    hall.sink.scans.clear()
+    await asyncio.sleep(1.1)
+    return fast_scans(hall)["a"]
+
+
+def test_a_call_while_a_look_is_under_way_is_not_lost() -> None:
+    async def main(clock: LoopClock) -> None:
+        hall = Hall(clock, ["a"])
+        hall.plant.health["a"] = "slow"
+        task = asyncio.ensure_future(hall.collector.run())
+        await asyncio.sleep(40.0)
+        hall.sink.scans.clear()
+        await asyncio.sleep(1.05)
+        last_s = fast_scans(hall)["a"][-1].monotonic_s
+        # A slow look takes 0.6 s of each second: this is in the middle of one.
+        await asyncio.sleep(last_s + 0.7 - clock.monotonic_s())
+        assert hall.collector.urgent("a")
+        looked = [s.monotonic_s - last_s for s in await soon(hall)]
+        assert looked == pytest.approx([1.0, 1.6], abs=0.02), "the one under way, and one more"
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+    in_virtual_time(main)
