@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from typing import Final, NamedTuple
 from urllib.parse import urlsplit
 
@@ -10,6 +10,8 @@ Handler = Callable[[str, bytes, bool], None]
 
 #: The longest topic that MQTT 3.1.1 can carry (section 1.5.3), bytes of UTF-8.
 MAX_TOPIC: Final = 65_535
+#: Topics whose handlers are remembered; a flood of new topics starts the memory afresh.
+MOST_ROUTES: Final = 50_000
 
 
 class Letter(NamedTuple):
@@ -67,16 +69,17 @@ def split_url(url: str) -> tuple[str, int, bool]:
 
 
 class Router:
-    """Handlers by pattern; an exact topic costs one look-up however many there are."""
+    """Handlers by pattern; a topic heard before costs one look-up however many there are."""
 
     def __init__(self) -> None:
-        self._exact: dict[str, list[Handler]] = {}
-        self._wild: dict[str, list[Handler]] = {}
+        self._patterns: dict[str, list[Handler]] = {}
+        self._wild = _Level()
+        self._known: dict[str, tuple[Handler, ...]] = {}
 
     @property
     def patterns(self) -> tuple[str, ...]:
         """Every pattern once, in the order of first use."""
-        return (*self._exact, *self._wild)
+        return tuple(self._patterns)
 
     def add(self, pattern: str, handler: Handler) -> None:
         """Route a pattern to a handler.
@@ -86,13 +89,53 @@ class Router:
         """
         if not is_pattern(pattern):
             raise ValueError(f"{pattern!r} is not an MQTT topic filter")
-        table = self._exact if is_topic(pattern) else self._wild
-        table.setdefault(pattern, []).append(handler)
+        handlers = self._patterns.setdefault(pattern, [])
+        if not handlers and not is_topic(pattern):
+            self._wild.add(pattern.split("/"), pattern)
+        handlers.append(handler)
+        self._known.clear()
 
-    def route(self, topic: str) -> list[Handler]:
-        """The handlers of a topic."""
-        found = list(self._exact.get(topic, ()))
-        for pattern, handlers in self._wild.items():
-            if matches(pattern, topic):
-                found.extend(handlers)
-        return found
+    def route(self, topic: str) -> Sequence[Handler]:
+        """The handlers of a topic: of the topic itself, then of patterns that it falls under."""
+        known = self._known.get(topic)
+        if known is None:
+            found = list(self._patterns.get(topic, ()))
+            for pattern in self._wild.find(topic.split("/"), wild_first=topic[:1] != "$"):
+                found.extend(self._patterns[pattern])
+            if len(self._known) >= MOST_ROUTES:
+                self._known.clear()
+            known = self._known[topic] = tuple(found)
+        return known
+
+
+class _Level:
+    """One level of the patterns with wildcards: what may stand there, and what comes below."""
+
+    __slots__ = ("_below", "_ends", "_rest")
+
+    def __init__(self) -> None:
+        self._below: dict[str, _Level] = {}
+        self._ends: str | None = None
+        self._rest: str | None = None
+
+    def add(self, levels: Sequence[str], pattern: str) -> None:
+        """Keep a pattern below this level."""
+        if not levels:
+            self._ends = pattern
+        elif levels[0] == "#":
+            self._rest = pattern
+        else:
+            self._below.setdefault(levels[0], _Level()).add(levels[1:], pattern)
+
+    def find(self, levels: Sequence[str], *, wild_first: bool = True) -> Iterator[str]:
+        """The patterns that a topic with these levels left falls under."""
+        if self._rest is not None and wild_first:
+            yield self._rest
+        if not levels:
+            if self._ends is not None:
+                yield self._ends
+            return
+        for name in (levels[0], "+") if wild_first else (levels[0],):
+            below = self._below.get(name)
+            if below is not None:
+                yield from below.find(levels[1:])

@@ -60,9 +60,9 @@ def real_client(address: str, name: str, **letters: Letter) -> MqttBus:
 def cut(bus: Bus) -> None:
     """Break the client's socket under it, as a dying process does."""
     assert isinstance(bus, MqttBus)
-    client = bus._client
-    assert client is not None
-    client._client.socket().shutdown(socket.SHUT_RDWR)
+    link = bus._link
+    assert link is not None
+    link._client._client.socket().shutdown(socket.SHUT_RDWR)
 
 
 class Embedded:

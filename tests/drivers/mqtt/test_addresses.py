@@ -81,7 +81,7 @@ def test_a_router_finds_exact_and_wild_handlers() -> None:
     for handler in router.route("a/b"):
         handler("a/b", b"", False)
     assert found == ["exact", "wild"]
-    assert router.patterns == ("a/b", "c", "a/+")
+    assert router.patterns == ("a/b", "a/+", "c")
 
 
 @pytest.mark.parametrize(
@@ -187,7 +187,7 @@ async def test_refused_logins_leave_no_socket_behind() -> None:
 async def test_brokers_that_never_answer_leave_no_socket_behind(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("drivers.mqtt.bus.CONNECT_S", 0.05)
+    monkeypatch.setattr("drivers.mqtt.link.CONNECT_S", 0.05)
     tried = 0
 
     async def ignore(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
