@@ -167,8 +167,8 @@ def decode(
         if code is None:
             return bad(Flaw.UNDECODABLE, shown)
         number = code
-    scale = _device_scale(point, digits)
-    factors = _factors(point, unit)
+    scale = device_scale(point, digits)
+    factors = factors_told(point, unit)
     if isinstance(scale, Flaw):
         return bad(scale, shown)
     if isinstance(factors, Flaw):
@@ -320,7 +320,7 @@ def whole(at: At, raw: Answer) -> int | Flaw:
     return int(unpacked[0])
 
 
-def _device_scale(point: BoundPoint, digits: Answer | None) -> float | Flaw:
+def device_scale(point: BoundPoint, digits: Answer | None) -> float | Flaw:
     """10^digits as the device tells it; without that a number would be off by powers of ten."""
     if point.digits is None:
         return 1.0
@@ -330,7 +330,8 @@ def _device_scale(point: BoundPoint, digits: Answer | None) -> float | Flaw:
     return float(10**decimals) if 0 <= decimals <= MAX_DIGITS else Flaw.UNDECODABLE
 
 
-def _factors(point: BoundPoint, unit: Answer | None) -> tuple[float, float] | Flaw:
+def factors_told(point: BoundPoint, unit: Answer | None) -> tuple[float, float] | Flaw:
+    """Scale and offset of the unit that the device says it uses, or why they are not known."""
     if point.unit_at is None:
         return point.factors
     code = Flaw.UNDECODABLE if unit is None else whole(point.unit_at, unit)
