@@ -11,17 +11,16 @@ from typing import Final
 import numpy as np
 
 from drivers.profile import Identity, IdentitySource
-from drivers.profile.binding import At, Binding, BoundPoint, Places, limits_of, may_write, resolve
-from drivers.profile.codec import Answer, Decoded, Raw, decode, encode, text_of, whole
+from drivers.profile.binding import At, Binding, BoundPoint, Places, resolve
+from drivers.profile.codec import Answer, Decoded, decode, text_of
 from drivers.transport import Transport
+from drivers.writing import Writer
 from facility.clock import Clock
-from facility.commands import Ack, Command, Outcome
+from facility.commands import Ack, Command
 from facility.points import Flaw, Grade, Layout, Scan, grade_of
 
 #: no look at a device takes longer, whatever its transport promises
 READ_DEADLINE_S: Final = 6.0
-#: a read-back that differs is looked at once more, this much later at least
-SECOND_LOOK_S: Final = 0.5
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +40,7 @@ class ProfiledDevice:
         self.binding = binding
         self.transport = transport
         self._clock = clock
+        self._writer = Writer(binding, transport, clock)
         self._places = {
             layout.key: Places.of(at for p in binding.points[layout.key] for at in p.places)
             for layout in binding.layouts
@@ -97,99 +97,12 @@ class ProfiledDevice:
         return DeviceIdentity(**{name: _text(sources[name], answers) for name in names})
 
     async def write(self, command: Command) -> Ack:
-        """One attempt, read back after the point's settle time.
-
-        Refused without a word on the wire: a point that is not writable here, no finite number,
-        a value outside the profile's bounds, a command past its deadline.
-        """
-        point = self.binding.find(command.point)
-        refusal = self._refusal(command, point)
-        if refusal is not None or point is None or point.entry.write is None:
-            return self._ack(command, Outcome.REJECTED, None, refusal or "no such point")
-        limits = limits_of(point.entry)
-        assert limits is not None
-        steps = round((command.value - limits.low) / limits.step)
-        wanted = min(limits.low + steps * limits.step, limits.high)
-        before = await self._current(point)
-        answers = (
-            await self._fetch(Places.of(point.places)) if point.digits or point.unit_at else {}
-        )
-        raw = _raw(point, wanted, answers)
-        if raw is None:
-            return self._ack(command, Outcome.REJECTED, None, "the device cannot hold this value")
-        reply = await self.transport.put(point.at, raw)
-        if reply.outcome == "rejected":
-            return self._ack(command, Outcome.REJECTED, before, reply.detail)
-        settle_s = point.entry.write.settle
-        await asyncio.sleep(settle_s)
-        actual = await self._current(point)
-        if actual is None or not _same(point, actual, wanted, limits.step):
-            await asyncio.sleep(max(settle_s, SECOND_LOOK_S))
-            actual = await self._current(point)
-        return self._judged(command, point, wanted, before, actual, reply.outcome, reply.detail)
+        """One attempt, read back after the point's settle time; see `drivers.writing`."""
+        return await self._writer.write(command)
 
     async def close(self) -> None:
         """Let go of the transport."""
         await self.transport.close()
-
-    def _refusal(self, command: Command, point: BoundPoint | None) -> str | None:
-        if point is None:
-            return f"{self.id} has no point {command.point}"
-        limits = limits_of(point.entry)
-        if limits is None:
-            return f"{command.point} is not writable"
-        profile = self.binding.profile
-        if not may_write(profile, self.transport.host):
-            return (
-                f"profile {profile.profile} is verified only by {profile.verified}: "
-                f"it may not write to {self.transport.host}"
-            )
-        if not math.isfinite(command.value):
-            return "no finite number"
-        if not limits.low <= command.value <= limits.high:
-            return f"{command.value:g} lies outside {limits.low:g} to {limits.high:g}"
-        if self._clock.utc_ms() > command.issued_ms + command.deadline_s * 1000.0:
-            return f"older than its deadline of {command.deadline_s:g} s when its turn came"
-        return None
-
-    async def _current(self, point: BoundPoint) -> float | None:
-        answers = await self._fetch(Places.of((point.readback, *point.places[1:])))
-        decoded = decode(
-            point,
-            answers.get(point.readback, Flaw.TIMEOUT),
-            answers.get(point.digits) if point.digits else None,
-            answers.get(point.unit_at) if point.unit_at else None,
-        )
-        return None if grade_of(decoded.quality) is Grade.BAD else decoded.value
-
-    def _judged(
-        self,
-        command: Command,
-        point: BoundPoint,
-        wanted: float,
-        before: float | None,
-        actual: float | None,
-        outcome: str,
-        word: str,
-    ) -> Ack:
-        limits = limits_of(point.entry)
-        step = limits.step if limits else 0.0
-        unsure = "" if outcome == "accepted" else f"not acknowledged ({word}); "
-        if actual is None:
-            detail = f"{unsure}the value could not be read back"
-            return self._ack(command, Outcome.UNANSWERED, None, detail)
-        if _same(point, actual, wanted, step):
-            return self._ack(command, Outcome.APPLIED, actual, unsure + "read back")
-        if unsure:
-            detail = f"{unsure}read back {actual:g}"
-            return self._ack(command, Outcome.UNANSWERED, actual, detail)
-        if before is not None and _same(point, actual, before, step):
-            detail = f"acknowledged, but the value in force is still {actual:g}"
-            return self._ack(command, Outcome.REJECTED, actual, detail)
-        return self._ack(command, Outcome.CLAMPED, actual, f"asked {wanted:g}, got {actual:g}")
-
-    def _ack(self, command: Command, outcome: Outcome, actual: float | None, detail: str) -> Ack:
-        return Ack(command, outcome, actual, detail, self._clock.utc_ms())
 
     async def _fetch(self, places: Places) -> Mapping[At, Answer]:
         try:
@@ -236,17 +149,3 @@ def added(members: Sequence[Decoded]) -> Decoded:
     if grade_of(worst.quality) is Grade.BAD:
         return Decoded(math.nan, worst.quality)
     return Decoded(math.fsum(d.value for d in members), worst.quality)
-
-
-def _raw(point: BoundPoint, value: float, answers: Mapping[At, Answer]) -> Raw | None:
-    digits = whole(point.digits, answers.get(point.digits, Flaw.TIMEOUT)) if point.digits else 0
-    unit = whole(point.unit_at, answers.get(point.unit_at, Flaw.TIMEOUT)) if point.unit_at else None
-    if isinstance(digits, Flaw) or isinstance(unit, Flaw):
-        return None
-    return encode(point, value, digits, unit)
-
-
-def _same(point: BoundPoint, a: float, b: float, step: float) -> bool:
-    """Equal within half a count of the register, or half a step where that is finer."""
-    resolution = abs(point.entry.scale * point.factors[0])
-    return abs(a - b) <= 0.5 * min(resolution, step) + 1e-6 * max(abs(a), abs(b))

@@ -29,6 +29,9 @@ class Write(Strict):
         readback: where the value in force is shown; the point itself by default.
         fallback: what the device should do on its own when nobody writes any more.
         watchdog: after how long without a write the device falls back by itself, if it does.
+        every: the least time between two writes, where the device wears out or needs a rest.
+        idempotent: whether the same value twice does what it does once; see
+            `drivers.writing.idempotent` for what counts where this says nothing.
     """
 
     min: str
@@ -38,6 +41,8 @@ class Write(Strict):
     readback: Where | None = None
     fallback: str | None = None
     watchdog: DurationS | None = None
+    every: DurationS | None = None
+    idempotent: bool | None = None
 
 
 class Simulated(Strict):
