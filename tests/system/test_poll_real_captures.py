@@ -167,7 +167,7 @@ def test_a_bsd_capture_of_an_apc_pdu(capsys: pytest.CaptureFixture[str], target:
 
 def test_a_bsd_capture_of_an_eaton_ups(capsys: pytest.CaptureFixture[str], target: str) -> None:
     document = read(capsys, target, "eaton-93e-80")
-    assert document["profile"] == "ups/rfc1628"
+    assert document["profile"] == "ups/eaton-mge"
     seen = values(document)
     assert seen["total:active_power"] == 5100.0 + 3600.0 + 2700.0
     assert seen["battery:runtime"] == 1092 * 60.0
@@ -218,8 +218,7 @@ def test_physics_agrees_with_every_capture(
 def test_no_sentinel_is_a_number(
     capsys: pytest.CaptureFixture[str], target: str, name: str
 ) -> None:
-    profile = "ups/rfc1628" if name.startswith("deltaups") else "auto"
-    document = read(capsys, target, shared(name), profile)
+    document = read(capsys, target, shared(name))
     for reading in document["readings"]:
         assert (reading["value"] is None) == (reading["quality"] == "bad"), reading
         if reading["raw"] in ("-1", "4294967295", "65535", "", "NULL"):
@@ -229,7 +228,7 @@ def test_no_sentinel_is_a_number(
 
 def test_what_the_agent_cannot_mean_shows(capsys: pytest.CaptureFixture[str], target: str) -> None:
     """This Huawei counts output power in kW against the standard: V x I shows it."""
-    document = read(capsys, target, shared("huaweiups_ups2000"))
+    document = read(capsys, target, shared("huaweiups_ups2000"), "ups/rfc1628")
     assert [c["ok"] for c in document["checks"]] == [False]
     tenths = read(capsys, target, shared("deltaups_rfc1628string"), "ups/rfc1628")
     voltage = next(
