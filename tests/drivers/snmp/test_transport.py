@@ -1,90 +1,16 @@
-"""SNMP against our own small agent in all its moods; snmpsim plays real captures elsewhere."""
+"""SNMP against our own small agent in all its moods; real recordings play in test_conformance."""
 
 from __future__ import annotations
 
-import asyncio
 import random
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
-from drivers.address import Address
-from drivers.credentials import Credentials
 from drivers.profile import SnmpWhere
-from drivers.profile.binding import SnmpAt
 from drivers.sim import ber
-from drivers.snmp import SnmpTransport
 from facility.points import Flaw
-from tests.drivers.wires import links, looked
-
-pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning:pysnmp")
-
-Oid = tuple[int, ...]
-Respond = Callable[[ber.Request], bytes | None]
-COLUMN: Oid = (1, 3, 6, 1, 4, 1, 9, 1)
-
-
-class Wire(asyncio.DatagramProtocol):
-    """Answers as told; remembers what it was asked."""
-
-    def __init__(self, respond: Respond) -> None:
-        self.respond, self.asked = respond, []
-
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self.transport = transport
-
-    def datagram_received(self, data: bytes, addr: tuple[str, int]) -> None:
-        request = ber.parse(data)
-        self.asked.append(request)
-        answer = self.respond(request)
-        if answer is not None:
-            self.transport.sendto(answer, addr)
-
-
-@asynccontextmanager
-async def agent(respond: Respond, **more: object) -> AsyncIterator[tuple[SnmpTransport, Wire]]:
-    wire = Wire(respond)
-    loop = asyncio.get_running_loop()
-    transport, _ = await loop.create_datagram_endpoint(lambda: wire, local_addr=("127.0.0.1", 0))
-    port = transport.get_extra_info("sockname")[1]
-    address = Address("snmp", "127.0.0.1", port)
-    yield SnmpTransport(address, links(), Credentials(), **more), wire
-    transport.close()
-
-
-def at(*arcs: int) -> SnmpAt:
-    return SnmpAt(SnmpWhere(oid=COLUMN), (*COLUMN, *arcs))
-
-
-def integer(value: int) -> ber.Value:
-    return ber.Value(ber.INTEGER, ber.of_integer(value))
-
-
-def table(values: dict[Oid, ber.Value], *, per_bulk: int = 40) -> Respond:
-    """A well-behaved agent over a table, with at most `per_bulk` rows an answer."""
-    order = sorted(values)
-
-    def after(name: Oid) -> tuple[Oid, ber.Value]:
-        return next(
-            ((o, values[o]) for o in order if o > name), (name, ber.Value(ber.END_OF_MIB_VIEW))
-        )
-
-    def respond(request: ber.Request) -> bytes:
-        names = [name for name, _, _ in request.variables]
-        if request.kind == ber.GET:
-            none = ber.Value(ber.NO_SUCH_INSTANCE)
-            return ber.response(request, [(n, values.get(n, none)) for n in names])
-        found, here = [], names[0]
-        for _ in range(min(request.second, per_bulk) if request.kind == ber.GET_BULK else 1):
-            here, value = after(here)
-            found.append((here, value))
-        return ber.response(request, found)
-
-    return respond
-
+from tests.drivers.snmp.rig import COLUMN, agent, at, integer, numbers, table
+from tests.drivers.wires import looked
 
 ROWS = {(*COLUMN, i): integer(10 * i) for i in (1, 2, 3)}
 
@@ -96,12 +22,11 @@ async def test_zero_is_a_value_and_absence_is_not() -> None:
         assert seen[at(2)] is Flaw.REFUSED
 
 
-async def test_sixty_variables_are_three_requests() -> None:
-    values = {(*COLUMN, i): integer(i) for i in range(60)}
-    async with agent(table(values)) as (snmp, wire):
-        seen = await looked(snmp, [at(i) for i in range(60)])
-        assert [seen[at(i)] for i in range(60)] == list(range(60))
-        assert len(wire.asked) == snmp.requests == 3
+async def test_a_hundred_variables_are_as_many_requests_as_frames_hold_them() -> None:
+    async with agent(table(numbers(100))) as (snmp, wire):
+        seen = await looked(snmp, [at(i) for i in range(100)])
+        assert [seen[at(i)] for i in range(100)] == list(range(100))
+        assert len(wire.asked) == snmp.requests == 2
 
 
 async def test_a_silent_agent_is_asked_twice_and_then_left_alone() -> None:
@@ -176,7 +101,7 @@ async def test_what_says_that_there_is_nothing_is_no_number(value: ber.Value) ->
 async def test_a_number_without_a_single_octet_is_no_zero(tag: int) -> None:
     empty = ber.Value(tag, b"")
     async with agent(lambda r: ber.response(r, [((*COLUMN, 1), empty)])) as (snmp, _):
-        assert (await looked(snmp, [at(1)]))[at(1)] is Flaw.TIMEOUT
+        assert (await looked(snmp, [at(1)]))[at(1)] is Flaw.UNDECODABLE
 
 
 @pytest.mark.parametrize("per_bulk", [1, 2, 40])
@@ -189,10 +114,10 @@ async def test_a_walk_finds_every_row_however_few_come_at_once(per_bulk: int) ->
 async def test_a_walk_without_getbulk_goes_on_with_getnext() -> None:
     answer = table(ROWS)
     deaf = lambda r: None if r.kind == ber.GET_BULK else answer(r)  # noqa: E731
-    async with agent(deaf) as (snmp, wire):
+    async with agent(deaf, timeout_s=0.1) as (snmp, wire):
         assert await snmp.rows(SnmpWhere(oid=COLUMN, index=("row",))) == (1, 2, 3)
         await snmp.rows(SnmpWhere(oid=COLUMN, index=("row",)))
-        assert sum(r.kind == ber.GET_BULK for r in wire.asked) == 1  # remembered
+        assert [r.second for r in wire.asked if r.kind == ber.GET_BULK] == [24, 1]  # remembered
 
 
 async def test_a_walk_ends_when_names_stop_rising() -> None:
@@ -210,12 +135,12 @@ async def test_a_walk_ends_when_the_agent_dies_in_the_middle() -> None:
         asked.append(request.id)
         return answer(request) if len(asked) <= 2 else None
 
-    async with agent(dies) as (snmp, _):
+    async with agent(dies, timeout_s=0.1) as (snmp, _):
         assert await snmp.rows(SnmpWhere(oid=COLUMN, index=("row",))) == (1, 2, 3, 4)
 
 
 async def test_an_agent_that_never_answers_has_no_rows_to_tell() -> None:
-    async with agent(lambda _r: None) as (snmp, _):
+    async with agent(lambda _r: None, timeout_s=0.1) as (snmp, _):
         assert await snmp.rows(SnmpWhere(oid=COLUMN, index=("row",))) is None
 
 
@@ -263,32 +188,10 @@ async def test_mangled_answers_neither_raise_nor_fill_the_log(
             octets[rng.randrange(len(octets))] = rng.randrange(256)
         return bytes(octets[: rng.randint(1, len(octets))] if rng.random() < 0.3 else octets)
 
-    async with agent(mangled) as (snmp, wire):
-        snmp._timeout_s = 0.02
-        for _ in range(60):
+    async with agent(mangled, timeout_s=0.02) as (snmp, wire):
+        for _ in range(40):
             snmp._patience.answered()
             seen = await looked(snmp, [at(1), at(2)])
             assert all(isinstance(raw, int | bytes | str) for raw in seen.values())
-        assert len(wire.asked) > 60
+        assert len(wire.asked) > 40
     assert not [record for record in caplog.records if record.name == "asyncio"]
-
-
-@given(st.lists(st.integers(0, 2**32 - 1), min_size=1, max_size=20))
-def test_object_identifiers_survive_ber(tail: list[int]) -> None:
-    arcs = (1, 3, *tail)
-    assert ber.oid(ber.of_oid(arcs)) == arcs
-
-
-@given(st.integers(-(2**63), 2**64 - 1))
-def test_integers_survive_ber(number: int) -> None:
-    assert ber.integer(ber.of_integer(number)) == number
-
-
-@settings(max_examples=200)
-@given(st.binary(max_size=80))
-def test_the_agents_parser_survives_any_bytes(data: bytes) -> None:
-    try:
-        request = ber.parse(data)
-    except ber.BerError:
-        return
-    assert request.kind in (ber.GET, ber.GET_NEXT, ber.SET, ber.GET_BULK)

@@ -1,0 +1,188 @@
+"""Looks at one agent's variables: how many at once, which not at all, what to do when it says no.
+
+What an agent cannot do is learnt once and remembered: how many variables one answer holds, and
+which variables make it refuse a whole request. Absent ones are tried again now and then, because
+firmware is updated.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+from weakref import WeakKeyDictionary
+
+from drivers.profile.binding import Places, SnmpAt
+from drivers.profile.codec import Answer
+from drivers.snmp import pdu
+from drivers.snmp.question import Oid, Question, Reply, grouped
+from drivers.snmp.reader import Reader
+from facility.clock import Clock
+from facility.points import Flaw
+
+#: a look ends here with what it has; below the deadline of a device
+LOOK_DEADLINE_S: Final = 5.0
+#: a variable that made the agent refuse a request is tried again after this long
+TRY_AGAIN_S: Final = 600.0
+#: statuses that say there is no such variable (for us); others are the agent's own trouble
+_ABSENT: Final = frozenset({2, 6, 16})
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """How one set of places is asked for, as long as nothing new is learnt of the agent.
+
+    Attributes:
+        lesson: how much was known when it was made.
+        questions: what is asked, in order.
+        whole: the one question whose answers are the whole look, in the order of the places.
+    """
+
+    lesson: int
+    questions: tuple[Question, ...]
+    whole: Question | None
+
+
+class Look(NamedTuple):
+    """What one look brought: an answer for every place, and whether it came to its end."""
+
+    answers: Sequence[Answer]
+    finished: bool
+
+
+class Looker:
+    """Reads one agent by GET and remembers what it can take."""
+
+    def __init__(self, reader: Reader, clock: Clock) -> None:
+        self._reader = reader
+        self._clock = clock
+        #: variables that one GET may ask for
+        self.most = reader.most
+        #: variables of the largest answer that came
+        self.proven = 0
+        self._refused: dict[Oid, tuple[Flaw, float]] = {}
+        self._again_s = float("inf")
+        self._lesson = 0
+        self._plans: WeakKeyDictionary[Places, Plan] = WeakKeyDictionary()
+        self._last: tuple[Places, Plan] | None = None
+
+    async def look(self, places: Places) -> Look:
+        """An answer for every place, in their order."""
+        if self._clock.monotonic_s() >= self._again_s:
+            self._forgive()
+        plan = self._plan(places)
+        if plan.whole is not None and self.proven >= len(places.at):
+            reply = await self._reader.get(plan.whole, 2)
+            if reply is not None and not reply.status and reply.came == len(reply.answers):
+                return Look(reply.answers, True)
+            if reply is None:
+                self.proven = 0
+                return Look((Flaw.TIMEOUT,) * len(places.at), False)
+        found: dict[Oid, Answer] = {oid: flaw for oid, (flaw, _) in self._refused.items()}
+        finished = await self._gather(plan.questions, found)
+        answers = tuple(
+            found.get(at.oid, Flaw.TIMEOUT) if isinstance(at, SnmpAt) else Flaw.UNDECODABLE
+            for at in places.at
+        )
+        return Look(answers, finished)
+
+    def _plan(self, places: Places) -> Plan:
+        if self._last is not None and self._last[0] is places:
+            plan: Plan | None = self._last[1]
+        else:
+            plan = self._plans.get(places)
+        if plan is None or plan.lesson != self._lesson:
+            oids = tuple(dict.fromkeys(at.oid for at in places.at if isinstance(at, SnmpAt)))
+            asked = tuple(oid for oid in oids if oid not in self._refused)
+            questions = grouped(asked, self.most)
+            whole = len(questions) == 1 and len(questions[0].oids) == len(places.at)
+            plan = Plan(self._lesson, questions, questions[0] if whole else None)
+            self._plans[places] = plan
+        self._last = (places, plan)
+        return plan
+
+    async def _gather(self, questions: Sequence[Question], found: dict[Oid, Answer]) -> bool:
+        """Put every question; False when the agent fell silent or the time is up."""
+        pending = list(reversed(questions))
+        deadline_s = self._clock.monotonic_s() + LOOK_DEADLINE_S
+        while pending:
+            if self._clock.monotonic_s() > deadline_s:
+                return False
+            asked = pending.pop()
+            reply = await self._get(asked)
+            if reply is None:
+                if len(asked.oids) <= self.most:
+                    self.proven = 0
+                    return False
+                pending += reversed(grouped(asked.oids, self.most))
+            else:
+                pending += reversed(self._understood(asked, reply, found))
+        return True
+
+    async def _get(self, asked: Question) -> Reply | None:
+        """One GET; a number of variables that never worked is lowered if it is to blame."""
+        size = len(asked.oids)
+        if size <= max(self.proven, 1):
+            return await self._reader.get(asked, 2)
+        reply = await self._reader.get(asked)
+        if reply is not None or self._reader.trouble:
+            return reply
+        # Silent: dead, or the request was lost, or it asked for too much. One variable tells.
+        one = await self._reader.get(grouped(asked.oids[:1], 1)[0], 2)
+        if one is None:
+            return None
+        self.proven = max(self.proven, 1)
+        reply = await self._reader.get(asked)
+        if reply is None:
+            self._lower(size // 2)
+        return reply
+
+    def _understood(
+        self, asked: Question, reply: Reply, found: dict[Oid, Answer]
+    ) -> Sequence[Question]:
+        """Take over what an answer says; what has to be asked again, and how."""
+        oids = asked.oids
+        size = len(oids)
+        if not reply.status:
+            if reply.came == size:
+                self.proven = max(self.proven, size)
+            elif 0 < reply.came < size and Flaw.UNDECODABLE not in reply.answers[: reply.came]:
+                # It answered as many as fit and left the rest away.
+                self._lower(reply.came)
+                found.update(zip(oids[: reply.came], reply.answers, strict=False))
+                return grouped(oids[reply.came :], self.most)
+            found.update(zip(oids, reply.answers, strict=True))
+            return ()
+        if reply.status == pdu.TOO_BIG and size > 1:
+            self._lower(size // 2)
+            return grouped(oids, self.most)
+        flaw = Flaw.REFUSED if reply.status in _ABSENT else Flaw.DEVICE_FAULT
+        if not 1 <= reply.index <= size:
+            if size > 1:  # one of them is to blame, and it does not say which
+                return (
+                    *grouped(oids[: size // 2], self.most),
+                    *grouped(oids[size // 2 :], self.most),
+                )
+            reply_index = 1
+        else:
+            reply_index = reply.index
+        self._refuse(oids[reply_index - 1], flaw, found)
+        return grouped(oids[: reply_index - 1] + oids[reply_index:], self.most)
+
+    def _refuse(self, oid: Oid, flaw: Flaw, found: dict[Oid, Answer]) -> None:
+        again_s = self._clock.monotonic_s() + TRY_AGAIN_S
+        found[oid] = flaw
+        self._refused[oid] = (flaw, again_s)
+        self._again_s = min(self._again_s, again_s)
+        self._lesson += 1
+
+    def _forgive(self) -> None:
+        now_s = self._clock.monotonic_s()
+        self._refused = {oid: r for oid, r in self._refused.items() if r[1] > now_s}
+        self._again_s = min((r[1] for r in self._refused.values()), default=float("inf"))
+        self._lesson += 1
+
+    def _lower(self, most: int) -> None:
+        self.most = max(most, 1)
+        self.proven = min(self.proven, self.most)
+        self._lesson += 1

@@ -1,0 +1,132 @@
+"""One SNMP agent as a transport: looks, walks and writes behind one lock and one patience."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from drivers.address import Address
+from drivers.credentials import Credentials
+from drivers.profile import Quirk, SnmpWhere
+from drivers.profile.binding import At, Places, SnmpAt
+from drivers.profile.codec import Answer, Raw
+from drivers.snmp import pdu
+from drivers.snmp.looking import Looker
+from drivers.snmp.own import OwnReader
+from drivers.snmp.question import Oid, question
+from drivers.snmp.reader import Reader
+from drivers.snmp.values import encoded
+from drivers.snmp.walk import Walked, Walker
+from drivers.transport import Endpoint, Links, WriteReply
+from facility.points import Flaw
+
+
+class SnmpTransport:
+    """One agent."""
+
+    def __init__(
+        self,
+        address: Address,
+        links: Links,
+        credentials: Credentials,
+        quirks: Sequence[Quirk] = (),
+        reader: Reader | None = None,
+    ) -> None:
+        """Take the agent; `reader` replaces the one that it is read with.
+
+        Raises:
+            ValueError: SNMPv3 keys that cannot be.
+        """
+        name = address.endpoint
+        self._endpoint = links.shared(Endpoint, name, lambda: Endpoint(name))
+        self._reader = reader or OwnReader(address, links, credentials)
+        self._patience = links.patience()
+        bulk = "no_getbulk" not in quirks and credentials.kind != "community_v1"
+        self._looker = Looker(self._reader, links.clock)
+        self._walker = Walker(self._reader, links.clock, bulk)
+        self.host = address.host
+
+    @property
+    def endpoint(self) -> str:
+        """`snmp://host:port`."""
+        return self._endpoint.name
+
+    @property
+    def requests(self) -> int:
+        """Requests put on the wire so far, repetitions included."""
+        return self._reader.requests
+
+    @property
+    def trouble(self) -> str:
+        """Why the agent gave no answer, in its own words; empty where it is silent."""
+        return self._reader.trouble
+
+    async def fetch(self, places: Places) -> Sequence[Answer]:
+        """GET every place; see `Looker` for what is done with agents that cannot take it."""
+        if self._patience.waiting:
+            return (Flaw.TIMEOUT,) * len(places.at)
+        async with self._endpoint.lock:
+            look = await self._looker.look(places)
+        if look.finished:
+            self._patience.answered()
+            return look.answers
+        self._patience.silent()
+        if not self._reader.trouble:
+            return look.answers
+        return tuple(Flaw.REFUSED if a is Flaw.TIMEOUT else a for a in look.answers)
+
+    async def get(self, oid: Oid) -> Answer:
+        """One variable by its number."""
+        async with self._endpoint.lock:
+            reply = await self._reader.get(question((oid,)), 2)
+        if reply is None:
+            return Flaw.TIMEOUT
+        return Flaw.REFUSED if reply.status else reply.answers[0]
+
+    async def put(self, place: At, raw: Raw) -> WriteReply:
+        """SET once."""
+        value = None
+        if isinstance(place, SnmpAt) and not isinstance(raw, tuple):
+            value = encoded(place.where.syntax, raw)
+        if value is None or not isinstance(place, SnmpAt):
+            return WriteReply("rejected", "no SNMP value of this type")
+        async with self._endpoint.lock:
+            reply = await self._reader.set(place.oid, value)
+        if reply is None:
+            return WriteReply("unanswered", self._reader.trouble or "no answer")
+        if reply.status:
+            return WriteReply("rejected", pdu.ERRORS.get(reply.status, f"error {reply.status}"))
+        return WriteReply("accepted")
+
+    async def rows(self, column: SnmpWhere) -> tuple[int, ...] | None:
+        """Row numbers below a column whose index has the shape of `column.index`."""
+        walked = await self.walk(column.oid)
+        if walked.silent:
+            return None
+        found: dict[int, None] = {}
+        for name, answer in zip(walked.names, walked.answers, strict=True):
+            row = _row(name[len(column.oid) :], column.index)
+            if row is not None and answer is not Flaw.REFUSED:
+                found[row] = None
+        return tuple(found)
+
+    async def walk(self, root: Oid) -> Walked:
+        """Everything below a name, in the agent's order; see `Walker` for the bounds."""
+        async with self._endpoint.lock:
+            return await self._walker.walk(root)
+
+    async def close(self) -> None:
+        """Let go of the socket that all agents share; asking again takes hold of it again."""
+        await self._reader.close()
+
+
+def _row(suffix: Oid, index: Sequence[int | str]) -> int | None:
+    """The row's number in a suffix that has the shape of an index; None when it has not."""
+    if len(suffix) != len(index):
+        return None
+    row = None
+    for arc, wanted in zip(suffix, index, strict=True):
+        if wanted == "row":
+            row = arc
+        elif arc != wanted:
+            return None
+    return row

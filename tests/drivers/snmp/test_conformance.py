@@ -1,0 +1,91 @@
+"""One suite for both readers: the same recordings of real devices, the same readings.
+
+The recordings under the GPL are read from the folder that `WATTKEEPER_CAPTURES` names; the BSD
+ones of snmpsim-data are installed with the tests. Our own agent plays them.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+
+from drivers.address import Address
+from drivers.credentials import Credentials
+from drivers.profile.binding import Places
+from drivers.snmp import SnmpTransport
+from drivers.snmp.own import OwnReader
+from drivers.snmp.reader import Reader
+from drivers.snmp.reference import ReferenceReader
+from drivers.snmp.values import value_of
+from drivers.transport import Links
+from facility.points import Flaw
+from tests.drivers.snmp.rig import Oid, place, recorded, table, wire
+from tests.drivers.wires import links
+
+pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning:pysnmp")
+
+MakeReader = Callable[[Address, Links, Credentials], Reader]
+READERS: tuple[MakeReader, ...] = (OwnReader, ReferenceReader)
+#: variables of each recording that are looked at, spread over all of it; pysnmp is slow
+LOOKED_AT = 30
+WALKED = 40
+#: a recorded router is none of our devices
+LARGEST_OCTETS = 1_000_000
+
+
+def recordings() -> list[Path]:
+    """Every recording that is on this machine."""
+    found: list[Path] = []
+    named = os.environ.get("WATTKEEPER_CAPTURES")
+    if named:
+        found += Path(named, "snmprec").glob("*.snmprec")
+    spec = find_spec("snmpsim_data")
+    if spec is not None and spec.submodule_search_locations:
+        folder = Path(next(iter(spec.submodule_search_locations))) / "data" / "UPS"
+        found += [*folder.glob("*.snmprec"), *folder.glob("*.snmprec.bz2")]
+    return sorted(path for path in found if path.stat().st_size <= LARGEST_OCTETS)
+
+
+def spread(oids: list[Oid], count: int) -> list[Oid]:
+    """So many of them, from the first to the last."""
+    step = max(len(oids) // count, 1)
+    return oids[::step][:count]
+
+
+def branch(order: list[Oid], leaf: Oid) -> tuple[Oid, list[Oid]]:
+    """A branch of some rows: the one around a variable, or the first that is not too long."""
+    for name in (leaf, *spread(order, 20)):
+        below = [oid for oid in order if oid[: len(name) - 1] == name[:-1]]
+        if 1 < len(below) <= WALKED:
+            return name[:-1], below
+    return order[0], []
+
+
+@pytest.mark.parametrize("path", recordings(), ids=lambda path: path.name.split(".")[0])
+async def test_both_readers_read_a_recording_alike_and_as_it_is_written(path: Path) -> None:
+    values = recorded(path)
+    order = sorted(values)
+    oids = spread(order, LOOKED_AT)
+    absent = [(*oids[0], 77), (*oids[-1], 77)]
+    places = Places(tuple(place(oid) for oid in (*oids, *absent)))
+    root, below = branch(order, oids[len(oids) // 2])
+    async with wire(table(values)) as agent:
+        address = Address("snmp", "127.0.0.1", agent.port)
+        seen, walked = [], []
+        for make in READERS:
+            shared = links()
+            reader = make(address, shared, Credentials())
+            snmp = SnmpTransport(address, shared, Credentials(), reader=reader)
+            seen.append(await snmp.fetch(places))
+            walked.append(await snmp.walk(root))
+            await snmp.close()
+    own, reference = seen
+    assert own == reference
+    assert own[-2:] == (Flaw.REFUSED, Flaw.REFUSED)
+    assert own[:-2] == tuple(value_of(values[oid].tag, values[oid].body) for oid in oids)
+    assert walked[0] == walked[1]
+    assert list(walked[0].names) == below
