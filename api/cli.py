@@ -144,17 +144,19 @@ def poll(
     target: Annotated[str, typer.Option(help="snmp://host[:port], modbus://host[:port]/unit.")],
     profile: Annotated[str, typer.Option(help="Profile name, or auto.")] = "auto",
     auth: Annotated[
-        str | None, typer.Option(help="Environment variable that holds the SNMP community.")
+        str | None,
+        typer.Option(help="Variable (or file:PATH) with the SNMP community, or a v3 user as JSON."),
     ] = None,
     community: Annotated[str | None, typer.Option(help="SNMP v2c community.")] = None,
     once: Annotated[bool, typer.Option("--once", help="One look, then stop.")] = False,
     record: Annotated[str | None, typer.Option(metavar="FILE", help="Write a capture.")] = None,
     json: Json = False,
+    reader: Annotated[str, typer.Option(help="own, or reference: SNMP read by pysnmp.")] = "own",
 ) -> None:
     """Read a device without writing to it."""
     from api.commands.poll import poll as run
 
-    raise typer.Exit(run(profile, target, auth, community, once, record, json))
+    raise typer.Exit(run(profile, target, auth, community, once, record, json, reader))
 
 
 @app.command()

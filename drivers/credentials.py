@@ -12,6 +12,9 @@ CredentialKind = Literal["community", "community_v1", "snmpv3", "password"]
 DIGESTS: Final = ("md5", "sha1", "sha224", "sha256", "sha384", "sha512")
 CIPHERS: Final = ("des", "aes128", "aes192", "aes256", "aes192_cisco", "aes256_cisco")
 
+#: the least octets that an SNMPv3 passphrase may have (RFC 3414 section 11.2)
+LEAST_PASSPHRASE: Final = 8
+
 
 @dataclass(frozen=True, slots=True)
 class Credentials:
@@ -33,3 +36,23 @@ class Credentials:
     cipher: str | None = None
     privacy_secret: str = field(default="", repr=False)
     context: str = ""
+
+    def fault(self) -> str | None:
+        """What makes an SNMPv3 user impossible, in words without the secret; None if nothing."""
+        if self.kind != "snmpv3":
+            return None
+        if not self.user:
+            return "an SNMPv3 user needs a name"
+        if self.digest is not None and self.digest not in DIGESTS:
+            return f"no SNMPv3 digest {self.digest!r} (known: {', '.join(DIGESTS)})"
+        if self.cipher is not None and self.cipher not in CIPHERS:
+            return f"no SNMPv3 cipher {self.cipher!r} (known: {', '.join(CIPHERS)})"
+        if self.cipher is not None and self.digest is None:
+            return "SNMPv3 has no privacy without a digest"
+        for name, needed, secret in (
+            ("secret", self.digest, self.secret),
+            ("privacy_secret", self.cipher, self.privacy_secret),
+        ):
+            if needed is not None and len(secret.encode()) < LEAST_PASSPHRASE:
+                return f"{name}: an SNMPv3 passphrase has at least {LEAST_PASSPHRASE} octets"
+        return None

@@ -184,6 +184,12 @@ def _devices(facility: Facility, known: Known) -> Iterator[Fault]:
             yield at, "is also the name of a node; readings could not be told apart", None
         if device.auth is not None and device.auth not in facility.auth:
             yield (*at, "auth"), f"no auth {device.auth!r}", suggest(device.auth, facility.auth)
+        elif (
+            device.auth is not None
+            and device.address.startswith("snmp:")
+            and facility.auth[device.auth].kind == "password"
+        ):
+            yield (*at, "auth"), f"{device.auth!r} is a password: SNMP has none", None
         if device.profile not in profiles:
             hint = suggest(device.profile, list(profiles))
             yield (*at, "profile"), f"no profile {device.profile!r}", hint
@@ -323,7 +329,12 @@ def _power_off(facility: Facility) -> Iterator[Fault]:
 
 def _secrets(facility: Facility) -> Iterator[Fault]:
     sources: Iterable[tuple[tuple[str | int, ...], object]] = (
-        *((("auth", n, "secret"), a.secret) for n, a in facility.auth.items()),
+        *((("auth", n, "secret"), a.secret) for n, a in facility.auth.items() if a.needs_secret),
+        *(
+            (("auth", n, "privacy_secret"), a.privacy_secret)
+            for n, a in facility.auth.items()
+            if a.privacy_secret is not None
+        ),
         *((at, key) for at, key in ((("statements", "key"), facility.statements.key),) if key),
         *(
             (("alerts", "webhooks", n, "secret"), w.secret)

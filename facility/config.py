@@ -10,7 +10,7 @@ import math
 from collections.abc import Mapping
 from typing import Annotated, Literal
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from facility.power_config import (
     CurrentRating,
@@ -176,11 +176,49 @@ class SecretSource(Strict):
 
 
 class AuthConfig(Strict):
-    """How to log in to devices: SNMP community or user/password."""
+    """How to log in: SNMP community, SNMPv3 user, or user and password.
 
-    kind: Literal["community", "password"] = "community"
+    Attributes:
+        kind: `community` is SNMP v2c, `community_v1` SNMP v1.
+        secret: the community, the password, or the passphrase of the digest.
+        digest: of SNMPv3; without one the user is believed by its name.
+        cipher: of SNMPv3, with its passphrase in `privacy_secret`.
+        context: SNMPv3 context name; most agents have none.
+    """
+
+    kind: Literal["community", "community_v1", "snmpv3", "password"] = "community"
     user: str | None = None
-    secret: SecretSource
+    secret: SecretSource = Field(default_factory=SecretSource)
+    digest: Literal["md5", "sha1", "sha224", "sha256", "sha384", "sha512"] | None = None
+    cipher: Literal["des", "aes128", "aes192", "aes256", "aes192_cisco", "aes256_cisco"] | None = (
+        None
+    )
+    privacy_secret: SecretSource | None = None
+    context: str = ""
+
+    @model_validator(mode="after")
+    def _user_of_snmpv3(self) -> AuthConfig:
+        if self.kind != "snmpv3":
+            given = self.digest or self.cipher or self.privacy_secret or self.context
+            if given:
+                raise ValueError("digest, cipher, privacy_secret and context need kind: snmpv3")
+        elif not self.user:
+            raise ValueError("kind: snmpv3 needs a user")
+        elif self.digest is None and (self.cipher or self.has_secret):
+            raise ValueError("a cipher or a secret needs a digest (SNMPv3 level authNoPriv)")
+        elif (self.cipher is None) != (self.privacy_secret is None):
+            raise ValueError("cipher and privacy_secret need each other (SNMPv3 level authPriv)")
+        return self
+
+    @property
+    def has_secret(self) -> bool:
+        """Whether it says where a secret is."""
+        return self.secret != SecretSource()
+
+    @property
+    def needs_secret(self) -> bool:
+        """Whether there has to be one: everywhere but for an SNMPv3 user without a digest."""
+        return self.kind != "snmpv3" or self.digest is not None
 
 
 class AllowWrites(Strict):

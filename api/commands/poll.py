@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import json as json_text
-import os
 import random
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from api.commands.poll_auth import credentials_from
 from api.commands.refusing import refuse_words
 from drivers.address import Address, parse_address
 from drivers.capture import Capture, place_name, reading_name, shown_answer, shown_reading
@@ -21,14 +21,16 @@ from drivers.checks import CheckResult, run_checks
 from drivers.credentials import Credentials
 from drivers.device import DeviceIdentity, ProfiledDevice
 from drivers.profile import Profile
-from drivers.profile.binding import At, bind
+from drivers.profile.binding import At, SnmpAt, bind
 from drivers.profile.codec import Answer, Decoded
 from drivers.snmp import SYS_OBJECT_ID, SnmpTransport
+from drivers.snmp.agreement import disagreements
 from drivers.transport import Links, Transport
 from facility.clock import SystemClock
 from facility.points import Flaw, Grade, PointSpec, flaw_of, grade_of
 
 USAGE = 2
+READERS = ("own", "reference")
 DEVICE = "device"
 
 
@@ -58,17 +60,19 @@ def poll(
     once: bool,
     record: str | None,
     json: bool,
+    reader: str = "own",
 ) -> int:
     """Read a device, once or for ever.
 
     Args:
         profile: its name, or "auto" (by sysObjectID, SNMP only).
         target: `snmp://host[:port]` or `modbus://host[:port][/unit]`.
-        auth: environment variable that holds the SNMP community.
+        auth: where the SNMP community or user stands; see `credentials_from`.
         community: the community itself; wins over `auth`.
         once: one look; implied by `json`, which promises one document.
         record: file for a capture of the last look.
         json: print the document of contracts.md instead of a table.
+        reader: "own", or "reference" for a second opinion on an SNMP agent.
 
     Returns:
         Exit code: 0 read, 1 no answer or unknown device, 2 wrong usage.
@@ -84,12 +88,16 @@ def poll(
             raise ValueError("--profile auto goes by sysObjectID, so it needs an snmp:// target")
         if chosen is not None and chosen.protocol != address.scheme:
             raise ValueError(f"profile {profile} speaks {chosen.protocol}, not {address.scheme}")
-        secret = community or _from_environment(auth)
+        if reader not in READERS:
+            raise ValueError(f"--reader {reader}: one of {', '.join(READERS)}")
+        credentials = credentials_from(auth, community)
     except ValueError as error:
         print(f"wattkeeper poll: {error}", file=sys.stderr)  # noqa: T201
         return USAGE
     try:
-        return asyncio.run(_poll(chosen, target, address, secret, once or json, record, json))
+        return asyncio.run(
+            _poll(chosen, target, address, credentials, once or json, record, json, reader)
+        )
     except Unanswered as error:
         return refuse_words(f"wattkeeper poll: {error}", json=json)
     except OSError as error:
@@ -98,36 +106,29 @@ def poll(
         return 0
 
 
-def _from_environment(name: str | None) -> str:
-    if name is None:
-        return "public"
-    value = os.environ.get(name, "")
-    if not value:
-        raise ValueError(f"--auth {name}: the environment variable {name} is not set")
-    return value
-
-
 async def _poll(
     chosen: Profile | None,
     target: str,
     address: Address,
-    secret: str,
+    credentials: Credentials,
     once: bool,
     record: str | None,
     json: bool,
+    reader: str,
 ) -> int:
     clock = SystemClock()
     links = Links(clock, random.Random(address.endpoint))
-    credentials = Credentials(secret=secret)
     profile = chosen or await _recognise(target, address, credentials, links)
-    transport = build_transport(profile, address, credentials, links)
+    transport = _transport(profile, address, credentials, links, reader)
     found = await _rows(profile, transport)
     device = ProfiledDevice(bind(profile, DEVICE, found=found), transport, clock)
     period_s = min(device.period_s(layout) for layout in device.layouts)
     try:
+        agreed = await _agreement(device)
         while True:
             due_s = clock.monotonic_s() + period_s
             look = await _look(device, target, found)
+            look = replace(look, checks=(*look.checks, *agreed))
             if record is not None:
                 look.capture.write(Path(record))
             print(_document(look, target) if json else _table(look, target), flush=True)  # noqa: T201
@@ -138,17 +139,48 @@ async def _poll(
         await device.close()
 
 
+def _transport(
+    profile: Profile, address: Address, credentials: Credentials, links: Links, reader: str
+) -> Transport:
+    if reader == "own" or address.scheme != "snmp":
+        return build_transport(profile, address, credentials, links)
+    # pysnmp takes a third of a second to load, and only this asks for it.
+    from drivers.snmp.reference import ReferenceReader
+
+    second = ReferenceReader(address, links, credentials)
+    return SnmpTransport(address, links, credentials, profile.quirks, second)
+
+
 async def _recognise(
     target: str, address: Address, credentials: Credentials, links: Links
 ) -> Profile:
     agent = SnmpTransport(address, links, credentials)
-    answer = await agent.get(SYS_OBJECT_ID)
+    try:
+        answer = await agent.get(SYS_OBJECT_ID)
+    finally:
+        await agent.close()
     if not isinstance(answer, str):
-        raise Unanswered(f"{target} does not answer (SNMP v2c, sysObjectID)")
+        spoken = {"community": "v2c", "community_v1": "v1"}.get(credentials.kind, "v3")
+        why = f": {agent.trouble}" if agent.trouble else ""
+        raise Unanswered(f"{target} does not answer (SNMP {spoken}, sysObjectID){why}")
     profile = match_profile(tuple(int(arc) for arc in answer.split(".")))
     if profile is None:
         raise Unanswered(f"{target} is a device that no profile knows: sysObjectID {answer}")
     return profile
+
+
+async def _agreement(device: ProfiledDevice) -> tuple[CheckResult, ...]:
+    """Whether an SNMP agent says the same to GETBULK as to GET, which some do not."""
+    if not isinstance(device.transport, SnmpTransport):
+        return ()
+    places = [p.at for p in device.binding.all() if isinstance(p.at, SnmpAt)]
+    found = await disagreements(device.transport, places)
+    if found is None:
+        return ()
+    shown = [f"{'.'.join(map(str, d.name))} is {d.get!r} and {d.bulk!r}" for d in found[:3]]
+    more = f", and {len(found) - 3} more" if len(found) > 3 else ""
+    detail = "; ".join(shown) + more if found else "they say the same"
+    return (CheckResult("GET = GETBULK", "total", not found, detail),)
 
 
 async def _rows(profile: Profile, transport: Transport) -> dict[str, tuple[int, ...]]:
@@ -170,8 +202,9 @@ async def _look(device: ProfiledDevice, target: str, found: Mapping[str, tuple[i
         told = await device.fetch(layout)
         answers.update(told)
         readings.extend(zip(layout.points, device.decoded(layout, told), strict=True))
-    if all(answer is Flaw.TIMEOUT for answer in answers.values()):
-        raise Unanswered(f"{target} does not answer")
+    trouble = device.transport.trouble if isinstance(device.transport, SnmpTransport) else ""
+    if trouble or all(answer is Flaw.TIMEOUT for answer in answers.values()):
+        raise Unanswered(f"{target} does not answer{f': {trouble}' if trouble else ''}")
     profile = device.binding.profile
     absent = _absent(device, readings)
     kept = [(spec, d) for spec, d in readings if spec.id not in absent]

@@ -25,7 +25,7 @@ from drivers.node import NodeDevice
 from drivers.transport import Links
 from facility.clock import Clock
 from facility.completing import complete_for_simulation
-from facility.config import Alerts, Facility, SecretSource, Webhook
+from facility.config import Alerts, AuthConfig, Facility, SecretSource, Webhook
 from facility.loading import Loaded
 from facility.points import PointTable, Scan
 from facility.ports import Bus, Device, Workers
@@ -77,13 +77,28 @@ def credentials_of(facility: Facility, overlay: Overlay | None) -> dict[str, Cre
 
     Raises:
         SecretMissing: one is not there.
+        ValueError: an SNMPv3 passphrase that is too short.
     """
     if overlay is not None:
         return {name: Credentials(secret=overlay.community) for name in facility.auth}
-    return {
-        name: Credentials(auth.kind, auth.user, secrets.find(auth.secret))
-        for name, auth in facility.auth.items()
-    }
+    return {name: _credentials(name, auth) for name, auth in facility.auth.items()}
+
+
+def _credentials(name: str, auth: AuthConfig) -> Credentials:
+    privacy = "" if auth.privacy_secret is None else secrets.find(auth.privacy_secret)
+    found = Credentials(
+        auth.kind,
+        auth.user,
+        secrets.find(auth.secret) if auth.needs_secret else "",
+        auth.digest,
+        auth.cipher,
+        privacy,
+        auth.context,
+    )
+    fault = found.fault()
+    if fault is not None:
+        raise ValueError(f"auth {name}: {fault}")
+    return found
 
 
 def sinks_from(facility: Facility, overlay: Overlay | None) -> dict[str, Sink]:

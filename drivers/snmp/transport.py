@@ -60,6 +60,11 @@ class SnmpTransport:
         """Why the agent gave no answer, in its own words; empty where it is silent."""
         return self._reader.trouble
 
+    @property
+    def bulk(self) -> bool:
+        """Whether it is walked with GETBULK, as far as is known."""
+        return self._walker.repetitions > 0
+
     async def fetch(self, places: Places) -> Sequence[Answer]:
         """GET every place; see `Looker` for what is done with agents that cannot take it."""
         if self._patience.waiting:

@@ -14,9 +14,6 @@ from typing import Final
 
 #: a passphrase is repeated to this many octets before it is hashed (RFC 3414 A.2.1)
 STRETCHED_OCTETS: Final = 1_048_576
-#: the least that a passphrase may have (RFC 3414 section 11.2)
-LEAST_PASSPHRASE: Final = 8
-
 #: digest -> octets of it that a message carries (RFC 3414 section 6, RFC 7860 section 4.1)
 MAC_OCTETS: Final[Mapping[str, int]] = {
     "md5": 12,
@@ -52,13 +49,7 @@ def _hashed(digest: str, data: bytes) -> bytes:
 
 @lru_cache(maxsize=256)
 def stretched(digest: str, passphrase: bytes) -> bytes:
-    """The user's key Ku of a passphrase (RFC 3414 A.2); some milliseconds, so remembered.
-
-    Raises:
-        ValueError: shorter than SNMPv3 allows.
-    """
-    if len(passphrase) < LEAST_PASSPHRASE:
-        raise ValueError(f"an SNMPv3 passphrase has at least {LEAST_PASSPHRASE} octets")
+    """The user's key Ku of a passphrase (RFC 3414 A.2); some milliseconds, so remembered."""
     turns = -(-STRETCHED_OCTETS // len(passphrase))
     return _hashed(digest, (passphrase * turns)[:STRETCHED_OCTETS])
 
@@ -72,23 +63,12 @@ def localized(digest: str, user_key: bytes, engine_id: bytes) -> bytes:
 def keys_of(
     digest: str | None, secret: str, cipher: str | None, privacy_secret: str, engine_id: bytes
 ) -> AgentKeys:
-    """The keys of one user on the agent with this engine id.
-
-    Raises:
-        ValueError: a passphrase that is too short, a digest or cipher that nobody knows, or a
-            cipher without a digest.
-    """
+    """The keys of a user without fault (`Credentials.fault`) on the agent with this engine id."""
     if digest is None:
-        if cipher is not None:
-            raise ValueError("SNMPv3 has no privacy without authentication")
         return AgentKeys(None, None)
-    if digest not in MAC_OCTETS:
-        raise ValueError(f"no SNMPv3 digest {digest!r}")
     mac = localized(digest, stretched(digest, secret.encode()), engine_id)
     if cipher is None:
         return AgentKeys(mac, None)
-    if cipher not in KEY_OCTETS:
-        raise ValueError(f"no SNMPv3 cipher {cipher!r}")
     key = localized(digest, stretched(digest, privacy_secret.encode()), engine_id)
     size = KEY_OCTETS[cipher]
     while len(key) < size:

@@ -59,8 +59,11 @@ class Session:
         """Take the user.
 
         Raises:
-            ValueError: keys that cannot be: see `keys.keys_of`.
+            ValueError: a user that cannot be: see `Credentials.fault`.
         """
+        fault = credentials.fault()
+        if fault is not None:
+            raise ValueError(fault)
         self._credentials = credentials
         self._user = (credentials.user or "").encode()
         self._context = credentials.context.encode()
