@@ -53,7 +53,7 @@ async def disagreements(
         before = await agent.fetch(asked)
         walked = await agent.walk(column)
         after = await agent.fetch(asked)
-        if walked.why or Flaw.TIMEOUT in (*before, *after):
+        if walked.why or any(answer is Flaw.TIMEOUT for answer in (*before, *after)):
             continue
         compared = True
         told = dict(zip(walked.names, walked.answers, strict=True))
@@ -67,13 +67,16 @@ async def disagreements(
 
 def differ(before: Answer, bulk: Answer, after: Answer) -> bool:
     """Whether an answer cannot be of the same variable as those just before and just after it."""
+    flaws = [isinstance(answer, Flaw) for answer in (before, bulk, after)]
+    if any(flaws):  # a flaw is also a number, so it is never compared with one
+        return flaws[1] not in (flaws[0], flaws[2])
     if bulk in (before, after):
         return False
-    numbers = (before, bulk, after)
-    if any(isinstance(n, Flaw) or not isinstance(n, int | float) for n in numbers):
+    if not (
+        isinstance(before, int | float)
+        and isinstance(bulk, int | float)
+        and isinstance(after, int | float)
+    ):
         return True
-    assert isinstance(before, int | float)
-    assert isinstance(bulk, int | float)
-    assert isinstance(after, int | float)
     room = COUNTS + DRIFT * max(abs(before), abs(after))
     return not min(before, after) - room <= bulk <= max(before, after) + room

@@ -146,7 +146,11 @@ class Looker:
         if not reply.status:
             if reply.came == size:
                 self.proven = max(self.proven, size)
-            elif 0 < reply.came < size and Flaw.UNDECODABLE not in reply.answers[: reply.came]:
+            elif 0 < reply.came < size and not any(
+                # By identity: a flaw is also a number, and 3 W are no flaw.
+                answer is Flaw.UNDECODABLE
+                for answer in reply.answers[: reply.came]
+            ):
                 # It answered as many as fit and left the rest away.
                 self._lower(reply.came)
                 found.update(zip(oids[: reply.came], reply.answers, strict=False))

@@ -13,6 +13,7 @@ from drivers.snmp.question import Question, grouped, variables_of
 from drivers.snmp.v3 import message
 from drivers.snmp.values import COUNTER64, GAUGE32, encoded, recall, value_of
 from facility.points import Flaw
+from tests.drivers.snmp.rig import same
 
 OIDS = tuple((1, 3, 6, 1, 4, 1, 9, 1, i) for i in range(6))
 NUMBER_TAGS = (0x02, 0x41, 0x42, 0x43, 0x46, 0x47)
@@ -106,7 +107,7 @@ def test_a_number_without_a_single_octet_is_undecodable(tag: int) -> None:
     ],
 )
 def test_each_type_says_what_it_can(tag: int, body: bytes, answer: object) -> None:
-    assert value_of(tag, body) == answer
+    assert same((value_of(tag, body),), (answer,))
 
 
 @pytest.mark.parametrize(
@@ -183,7 +184,9 @@ def test_a_mangled_answer_reads_the_same_by_its_form_and_piece_by_piece(
         strict = Question(OIDS).read(data, head.start, head.stop)
     except ber.BerError:
         return
-    assert quick.read(data, head.start, head.stop) == strict
+    answers, came = quick.read(data, head.start, head.stop)
+    assert came == strict[1]
+    assert same(answers, strict[0])
 
 
 def test_the_form_of_an_answer_is_learnt_and_values_may_change_their_lengths() -> None:
@@ -193,7 +196,7 @@ def test_the_form_of_an_answer_is_learnt_and_values_may_change_their_lengths() -
         head = envelope.unwrap(data)
         answers, came = asked.read(data, head.start, head.stop)
         assert came == 6
-        assert answers == tuple(value_of(ber.INTEGER, body) for body in bodies)
+        assert same(answers, (value_of(ber.INTEGER, body) for body in bodies))
 
 
 def test_answers_are_taken_by_their_names_in_whatever_order_they_come() -> None:
@@ -203,7 +206,8 @@ def test_answers_are_taken_by_their_names_in_whatever_order_they_come() -> None:
     data = second.response(request, pairs[::-1][:-1])
     head = Envelope(V2C, "public").unwrap(data)
     answers, came = asked.read(data, head.start, head.stop)
-    assert (came, answers) == (5, (Flaw.UNDECODABLE, 1, 2, 3, 4, 5))
+    assert came == 5
+    assert same(answers, (Flaw.UNDECODABLE, 1, 2, 3, 4, 5))
 
 
 def test_questions_are_cut_so_that_their_answers_fit_a_frame() -> None:
