@@ -1,23 +1,21 @@
-"""A device: a profile on a transport. Reads by layout; writes once and reads back."""
+"""A device: a profile on a transport. Reads by layout; writes through `drivers.writing`."""
 
 from __future__ import annotations
 
 import asyncio
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-import numpy as np
-
 from drivers.profile import Identity, IdentitySource
 from drivers.profile.binding import At, Binding, BoundPoint, Places, resolve
 from drivers.profile.codec import Answer, Decoded, decode, text_of
+from drivers.profile.compiled import Decoder, added
 from drivers.transport import Transport
 from drivers.writing import Writer
 from facility.clock import Clock
 from facility.commands import Ack, Command
-from facility.points import Flaw, Grade, Layout, Scan, grade_of
+from facility.points import Flaw, Layout, Scan
 
 #: no look at a device takes longer, whatever its transport promises
 READ_DEADLINE_S: Final = 6.0
@@ -44,6 +42,10 @@ class ProfiledDevice:
         self._places = {
             layout.key: Places.of(at for p in binding.points[layout.key] for at in p.places)
             for layout in binding.layouts
+        }
+        self._decoders = {
+            key: Decoder(binding.points[key], binding.sums[key], places)
+            for key, places in self._places.items()
         }
 
     @property
@@ -81,10 +83,9 @@ class ProfiledDevice:
 
     async def read(self, layout: Layout) -> Scan:
         """One look as a scan; all BAD when nothing was read."""
-        seen = await self.look(layout)
+        answers = await self._answers(self._places[layout.key])
         now_ms, now_s = self._clock.utc_ms(), self._clock.monotonic_s()
-        values = np.array([d.value for d in seen], dtype=np.float64)
-        grades = np.array([d.quality for d in seen], dtype=np.uint8)
+        values, grades = self._decoders[layout.key](answers)
         return Scan(layout, values, grades, now_ms, now_ms, now_s)
 
     async def identify(self) -> DeviceIdentity:
@@ -104,13 +105,15 @@ class ProfiledDevice:
         """Let go of the transport."""
         await self.transport.close()
 
-    async def _fetch(self, places: Places) -> Mapping[At, Answer]:
+    async def _answers(self, places: Places) -> Sequence[Answer]:
         try:
             async with asyncio.timeout(READ_DEADLINE_S):
-                answers = await self.transport.fetch(places)
+                return await self.transport.fetch(places)
         except TimeoutError:
-            return dict.fromkeys(places.at, Flaw.TIMEOUT)
-        return dict(zip(places.at, answers, strict=True))
+            return (Flaw.TIMEOUT,) * len(places.at)
+
+    async def _fetch(self, places: Places) -> Mapping[At, Answer]:
+        return dict(zip(places.at, await self._answers(places), strict=True))
 
 
 def identity_places(identity: Identity) -> dict[At, list[tuple[str, IdentitySource]]]:
@@ -141,11 +144,3 @@ def _decoded(point: BoundPoint, answers: Mapping[At, Answer]) -> Decoded:
         answers.get(point.digits, Flaw.TIMEOUT) if point.digits else None,
         answers.get(point.unit_at, Flaw.TIMEOUT) if point.unit_at else None,
     )
-
-
-def added(members: Sequence[Decoded]) -> Decoded:
-    """The sum of readings, as good as the worst of them: a missing line is never counted as 0."""
-    worst = max(members, key=lambda d: grade_of(d.quality))
-    if grade_of(worst.quality) is Grade.BAD:
-        return Decoded(math.nan, worst.quality)
-    return Decoded(math.fsum(d.value for d in members), worst.quality)

@@ -209,5 +209,6 @@ def _octets(start: int, size: int, point: BoundPoint) -> IntArray:
     words = np.arange(start, start + size // 2)
     if where.word_order == "little":
         words = words[::-1]
-    pairs = (1, 0) if where.byte_order == "little" else (0, 1)
+    # A bit is counted in the register as it came, whatever the order of numbers.
+    pairs = (1, 0) if where.byte_order == "little" and where.type != "bit" else (0, 1)
     return np.array([2 * word + octet for word in words for octet in pairs], dtype=np.int64)
