@@ -59,6 +59,7 @@ class OwnReader:
         self._wire: Wire | None = None
         self.requests = 0
         self.trouble = ""
+        self.refused = False
 
     async def get(self, question: Question, attempts: int = 1) -> Reply | None:
         """GET; None when nothing usable came back."""
@@ -138,7 +139,7 @@ class OwnReader:
                 except ber.BerError:
                     return None
             if said.report not in (session.UNKNOWN_ENGINE, session.TIME_WINDOW):
-                self.trouble = said.report
+                self.trouble, self.refused = said.report, True
                 return None
             number = self._next()
             request = _renumbered(request, number)
@@ -149,7 +150,7 @@ class OwnReader:
     async def _exchange(
         self, message: bytes, read: Callable[[bytes], T | None], attempts: int
     ) -> T | None:
-        self.trouble = ""
+        self.trouble, self.refused = "", False
         to = self._to or await self._resolve()
         if to is None:
             return None

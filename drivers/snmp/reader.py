@@ -24,7 +24,11 @@ class Reader(Protocol):
 
     @property
     def trouble(self) -> str:
-        """Why the last question got no answer, in the agent's words; empty where it is silent."""
+        """Why the last question got no answer, in words; empty where the agent is just silent."""
+
+    @property
+    def refused(self) -> bool:
+        """Whether the agent answered the last question, and would not serve us."""
 
     async def get(self, question: Question, attempts: int = 1) -> Reply | None:
         """GET; None when nothing usable came back."""

@@ -171,6 +171,7 @@ class ReferenceReader:
         self._target: Any = None
         self.requests = 0
         self.trouble = ""
+        self.refused = False
 
     async def get(self, question: Question, attempts: int = 1) -> Reply | None:
         """GET; None when nothing usable came back."""
@@ -215,7 +216,7 @@ class ReferenceReader:
     async def _once(
         self, command: Any, head: tuple[int, ...], variables: tuple[Any, ...]
     ) -> Reply | None:
-        self.trouble = ""
+        self.trouble, self.refused = "", False
         timeout_s = self._links.timeout_s
         try:
             if self._speaker is None:
@@ -240,6 +241,7 @@ class ReferenceReader:
         if trouble:
             text = str(trouble)
             self.trouble = "" if "No SNMP response" in text else text
+            self.refused = bool(self.trouble)
             return None
         pairs = [(tuple(name), _plain(value)) for name, value in values]
         names, answers = tuple(n for n, _ in pairs), tuple(a for _, a in pairs)

@@ -57,7 +57,7 @@ class SnmpTransport:
 
     @property
     def trouble(self) -> str:
-        """Why the agent gave no answer, in its own words; empty where it is silent."""
+        """Why the agent gave no answer, in words; empty where it is just silent."""
         return self._reader.trouble
 
     @property
@@ -75,7 +75,7 @@ class SnmpTransport:
             self._patience.answered()
             return look.answers
         self._patience.silent()
-        if not self._reader.trouble:
+        if not self._reader.refused:
             return look.answers
         return tuple(Flaw.REFUSED if a is Flaw.TIMEOUT else a for a in look.answers)
 

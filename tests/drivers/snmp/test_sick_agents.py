@@ -359,7 +359,7 @@ async def test_tenths_are_not_rounded_away() -> None:
 
 async def test_a_host_that_nobody_knows_is_a_timeout_and_says_so() -> None:
     snmp = SnmpTransport(Address("snmp", "no-such-host.invalid", 161), links(0.3), Credentials())
-    assert same(await snmp.fetch(Places((at(1),))), (Flaw.REFUSED,))
+    assert same(await snmp.fetch(Places((at(1),))), (Flaw.TIMEOUT,))
     assert "no-such-host.invalid" in snmp.trouble
     await snmp.close()
 
