@@ -1,4 +1,4 @@
-"""Which requests read a set of places: Modbus blocks with hole fill, SNMP GETs of few variables.
+"""Which requests read a set of places of a Modbus device: blocks with hole fill.
 
 Pure functions; the same plan serves every cycle of a layout, so drivers make it once.
 """
@@ -12,8 +12,6 @@ from typing import Final, Literal
 from drivers.profile import ModbusLimits
 from drivers.profile.binding import ModbusAt
 
-#: a pysnmp answer with more holds the event loop for several milliseconds
-MAX_VARBINDS: Final = 20
 #: bits one request may ask for; registers have their own limit in the profile
 MAX_BITS: Final = 2000
 
@@ -60,11 +58,3 @@ def cut(place: ModbusAt, block: Block, words: Sequence[int]) -> tuple[int, ...] 
         return None
     part = tuple(words[start : start + place.count])
     return part if len(part) == place.count else None
-
-
-def snmp_groups(
-    oids: Iterable[tuple[int, ...]], most: int = MAX_VARBINDS
-) -> tuple[tuple[tuple[int, ...], ...], ...]:
-    """Distinct OIDs in order, in groups that fit one GET each."""
-    ordered = tuple(dict.fromkeys(oids))
-    return tuple(ordered[i : i + most] for i in range(0, len(ordered), most))

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from drivers.profile import ModbusLimits, ModbusWhere
 from drivers.profile.binding import ModbusAt
-from drivers.profile.plan import MAX_VARBINDS, Block, cut, modbus_blocks, snmp_groups
+from drivers.profile.plan import Block, cut, modbus_blocks
 
 places = st.builds(
     lambda address, kind, function: ModbusAt(
@@ -58,11 +58,3 @@ def test_a_short_answer_gives_nothing() -> None:
     place = ModbusAt(ModbusWhere(address=8, type="u32"), 8)
     assert cut(place, Block("holding", 0, 10), [0] * 9) is None
     assert cut(place, Block("input", 0, 10), [0] * 10) is None
-
-
-@given(st.lists(st.tuples(st.just(1), st.integers(0, 30)), max_size=120))
-def test_snmp_groups_hold_each_variable_once(oids: list[tuple[int, int]]) -> None:
-    groups = snmp_groups(oids)
-    flat = [oid for group in groups for oid in group]
-    assert sorted(flat) == sorted(set(oids))
-    assert all(0 < len(group) <= MAX_VARBINDS for group in groups)
