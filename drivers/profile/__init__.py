@@ -8,6 +8,7 @@ The guide for authors is docs/profiles.md.
 
 from drivers.profile.places import (
     REGISTERS,
+    DsxWhere,
     ModbusWhere,
     MqttWhere,
     Oid,
@@ -15,6 +16,7 @@ from drivers.profile.places import (
     Series,
     SnmpWhere,
     UnitSwitch,
+    Variables,
     Where,
     quantity_of,
     unit_factors,
@@ -22,7 +24,9 @@ from drivers.profile.places import (
 from drivers.profile.points import PointEntry, Simulated, Sum, Write, wheres
 from drivers.profile.schema import (
     WRITABLE_ANYWHERE,
+    Availability,
     Check,
+    FirmwareRange,
     Identity,
     IdentitySource,
     Match,
@@ -36,7 +40,10 @@ from drivers.profile.schema import (
 __all__ = [
     "REGISTERS",
     "WRITABLE_ANYWHERE",
+    "Availability",
     "Check",
+    "DsxWhere",
+    "FirmwareRange",
     "Identity",
     "IdentitySource",
     "Match",
@@ -55,6 +62,7 @@ __all__ = [
     "Sum",
     "Table",
     "UnitSwitch",
+    "Variables",
     "Where",
     "Write",
     "quantity_of",

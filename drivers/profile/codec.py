@@ -141,7 +141,7 @@ def decode(
     Args:
         point: what the raw is of.
         raw: as the transport handed it over.
-        digits: raw of the device's own number of decimals, where the point has one.
+        digits: raw of the device's own number of decimals (or scale), where the point has one.
         unit: raw of the device's own unit setting, where the point has one.
     """
     if isinstance(raw, Flaw):
@@ -162,6 +162,8 @@ def decode(
         number = parsed
     if not abs(number) < MAX_NUMBER:  # also false for NaN
         return bad(Flaw.UNDECODABLE, shown)
+    if point.entry.absolute:
+        number = abs(number)
     if point.entry.codes:
         code = point.entry.codes.get(int(number)) if number == int(number) else None
         if code is None:
@@ -188,7 +190,9 @@ def judge(point: BoundPoint, value: float, shown: str | None) -> Decoded:
     return Decoded(value, GOOD, shown)
 
 
-def encode(point: BoundPoint, value: float, digits: int = 0, unit: int | None = None) -> Raw | None:
+def encode(
+    point: BoundPoint, value: float, digits: int = 0, unit: int | str | None = None
+) -> Raw | None:
     """The raw that reads as `value` (canonical unit), rounded to the nearest count.
 
     Args:
@@ -327,14 +331,27 @@ def device_scale(point: BoundPoint, digits: Answer | None) -> float | Flaw:
     decimals = Flaw.UNDECODABLE if digits is None else whole(point.digits, digits)
     if isinstance(decimals, Flaw):
         return decimals
+    if point.signed_scale:
+        return _divisor(decimals)
     return float(10**decimals) if 0 <= decimals <= MAX_DIGITS else Flaw.UNDECODABLE
+
+
+def _divisor(scale: int) -> float | Flaw:
+    """What to divide by: n above 0 multiplies, n below 0 divides by -n; 0 says nothing (1)."""
+    if abs(scale) > 10**MAX_DIGITS:
+        return Flaw.UNDECODABLE
+    return float(-scale) if scale < 0 else 1.0 / max(scale, 1)
 
 
 def factors_told(point: BoundPoint, unit: Answer | None) -> tuple[float, float] | Flaw:
     """Scale and offset of the unit that the device says it uses, or why they are not known."""
     if point.unit_at is None:
         return point.factors
-    code = Flaw.UNDECODABLE if unit is None else whole(point.unit_at, unit)
+    code: int | str | Flaw
+    if unit is not None and isinstance(next(iter(point.switched), None), str):
+        code = unit if isinstance(unit, Flaw) else text_of(unit, point.unit_at) or ""
+    else:
+        code = Flaw.UNDECODABLE if unit is None else whole(point.unit_at, unit)
     if isinstance(code, Flaw):
         return code
     return point.switched.get(code, Flaw.UNDECODABLE)

@@ -54,6 +54,8 @@ class Decoder:
         self._settings = _Settings(points, found)
         self._scale = np.array([p.entry.scale for p in points])
         self._offset = np.array([p.entry.offset for p in points])
+        absolute = [i for i, p in enumerate(points) if p.entry.absolute]
+        self._absolute: IntArray = np.array(absolute, dtype=np.int64)
         self._low = np.array([p.spec.low for p in points])
         self._high = np.array([p.spec.high for p in points])
         self._coded = [(i, p.entry.codes) for i, p in enumerate(points) if p.entry.codes]
@@ -95,6 +97,8 @@ class Decoder:
     ) -> tuple[FloatArray, Sequence[int]]:
         """Values in canonical units, in the order of operations of the codec."""
         found, odd = numbers.values, numbers.odd
+        if len(self._absolute):
+            found[self._absolute] = np.abs(found[self._absolute])
         if self._coded:
             unknown = []
             for i, codes in self._coded:

@@ -13,7 +13,7 @@ from facility.kinds import Kind
 from facility.units import UNITS, QuantityError, parse_quantity
 
 WireType = Literal["u16", "s16", "u32", "s32", "u64", "s64", "f32", "f64", "bit", "text"]
-_PROTOCOLS = ("modbus", "snmp", "mqtt", "prometheus")
+_PROTOCOLS = ("modbus", "snmp", "mqtt", "prometheus", "dsx")
 Syntax = Literal["integer", "gauge32", "counter32", "counter64", "timeticks", "octets", "oid"]
 
 #: registers that a number of this type fills
@@ -91,7 +91,26 @@ DurationS = Annotated[float, BeforeValidator(_duration), Field(gt=0.0)]
 DelayS = Annotated[float, BeforeValidator(_duration), Field(ge=0.0)]
 Oid = Annotated[tuple[int, ...], BeforeValidator(_oid)]
 Part = Annotated[str, AfterValidator(_part)]
-Index = tuple[int | Literal["row"], ...]
+Index = tuple[int | Literal["row", "text"], ...]
+
+
+def _names(raw: object) -> object:
+    return (raw,) if isinstance(raw, str) else raw
+
+
+def _pairs(raw: object) -> object:
+    return tuple(raw.items()) if isinstance(raw, Mapping) else raw
+
+
+def _levels(topic: str) -> str:
+    up = topic.split("/")
+    while up and up[0] == "..":
+        up.pop(0)
+    if any("#" in level or level == ".." or ("+" in level and level != "+") for level in up):
+        raise ValueError(f"{topic!r}: `+` fills a level, `..` stands at the front, `#` nowhere")
+    if any(set(re.sub(r"\{[a-z_]+\}", "", level)) & set("{}\0") for level in up):
+        raise ValueError(f"{topic!r}: braces hold a name in small letters, such as {{row}}")
+    return topic
 
 
 class Strict(BaseModel):
@@ -145,29 +164,64 @@ class SnmpWhere(Strict):
 
     Attributes:
         oid: the whole name of a scalar, or the column of a table when `index` is given.
-        index: arcs after the column; the word `row` stands for the row's number.
+        index: arcs after the column; the word `row` stands for a number of the row, `text` for
+            its name with the length before it. See `drivers.profile.rows`.
         syntax: the ASN.1 type that the agent sends; reading accepts any, the simulator and
             writes send this one.
+        otherwise: where other models have it, with the same index; the first place that answers
+            counts.
     """
 
     oid: Oid
     index: Index = ()
     syntax: Syntax = "integer"
+    otherwise: tuple[Oid, ...] = ()
 
 
 class MqttWhere(Strict):
     """A value in a message.
 
     Attributes:
-        topic: below the device's own topic; empty for that topic itself.
+        topic: below the device's own; empty for that topic itself. A level may be `+` (whatever
+            stands there), and hold `{row}` (the row of the point's table) or `{name}` (any other
+            name: a parameter of the device in the facility file). `..` at the front goes up.
         path: keys and positions into the JSON payload; the word `row` stands for the row's
-            number in an object and for its place from 0 in an array; empty for a plain payload.
-        time: path of the source time (UTC ms) in the same message, if it carries one.
+            name in an object and for its place from 0 in an array; empty for a plain payload.
+        time: path of the source time in the same message, if it carries one.
+        time_as: what that is: milliseconds or seconds since 1970 UTC, or an ISO 8601 text with
+            its offset from UTC.
     """
 
-    topic: str = ""
+    topic: Annotated[str, AfterValidator(_levels)] = ""
     path: tuple[str | int, ...] = ()
     time: tuple[str, ...] = ()
+    time_as: Literal["ms", "s", "iso"] = "ms"
+
+    @property
+    def names(self) -> frozenset[str]:
+        """Names in braces in the topic, `row` among them."""
+        return frozenset(re.findall(r"\{([a-z_]+)\}", self.topic))
+
+
+class DsxWhere(Strict):
+    """A point of an object that a BMS publishes on the NVIDIA DSX Exchange, by its metadata.
+
+    Attributes:
+        object: objectType, such as CDU.
+        point: pointType, such as LiquidTemperature.
+        area: words that must all be in processArea, whatever their case.
+        phase: A, B or C (or 1, 2, 3, which mean the same).
+        setpoint: whether the metadata must say isSetpoint.
+        texts: words of stateText -> our codes, whatever their case and spaces; where none of
+            them is known the number itself is the code.
+    """
+
+    object: str
+    point: str
+    area: tuple[str, ...] = ()
+    phase: Literal["A", "B", "C"] | None = None
+    setpoint: bool = False
+    texts: Annotated[tuple[tuple[str, int], ...], BeforeValidator(_pairs)] = ()
 
 
 def _labels(raw: object) -> object:
@@ -229,27 +283,59 @@ class PrometheusWhere(Strict):
 
 
 class Where(Strict):
-    """Where a value is; exactly one of the protocols."""
+    """Where a value is; exactly one of the protocols.
+
+    Attributes:
+        variable: what an SNMP agent calls it in the profile's `variables`; several when firmwares
+            differ, `*` for the row's name.
+    """
 
     modbus: ModbusWhere | None = None
     snmp: SnmpWhere | None = None
     mqtt: MqttWhere | None = None
     prometheus: PrometheusWhere | None = None
+    dsx: DsxWhere | None = None
+    variable: Annotated[tuple[str, ...], BeforeValidator(_names)] = ()
 
     @model_validator(mode="after")
     def _one(self) -> Where:
-        if sum(getattr(self, protocol) is not None for protocol in _PROTOCOLS) != 1:
-            raise ValueError(f"name exactly one of {', '.join(_PROTOCOLS)}")
+        named = sum(getattr(self, protocol) is not None for protocol in _PROTOCOLS)
+        if named + bool(self.variable) != 1:
+            raise ValueError(f"name exactly one of {', '.join(_PROTOCOLS)}, variable")
         return self
 
     @property
     def protocol(self) -> str:
         """Which of the protocols it names."""
+        if self.variable:
+            return "snmp"
         return next(p for p in _PROTOCOLS if getattr(self, p) is not None)
 
 
 class UnitSwitch(Strict):
-    """A unit that people can change on the device: where it says which, and what the codes mean."""
+    """A unit that people can change on the device: where it says which, and what the codes mean.
+
+    Codes are numbers, or the device's own words.
+    """
 
     at: Where
-    codes: Mapping[int, str] = Field(min_length=1)
+    codes: Mapping[int | str, str] = Field(min_length=1)
+
+
+class Variables(Strict):
+    """A table of an SNMP agent in which variables are found by their names.
+
+    Their numbers move with the hardware and the firmware; their names do not.
+
+    Attributes:
+        names, values: columns; the rest of an OID is the same in both.
+        scales: column with the scale of each: n above 0 multiplies, n below 0 divides by -n.
+        units: column with the unit of each, a text.
+        unit_names: the device's word for a unit -> ours; words that are ours need no entry.
+    """
+
+    names: Oid
+    values: Oid
+    scales: Oid | None = None
+    units: Oid | None = None
+    unit_names: Mapping[str, str] = Field(default_factory=dict)

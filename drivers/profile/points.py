@@ -72,6 +72,8 @@ class PointEntry(Strict):
         sentinels: raw patterns that mean "no value": integers (as sent, or as a bit pattern of
             the register type) or texts. Checked before scaling.
         plausible: narrower than the kind's own range, as two texts with a unit.
+        absolute: the device puts a sign to it that means something else (the kind of load, the
+            way in or out); the value is without it.
         optional: some models lack it; its absence is then no fault worth showing.
         wraps_at: of a counter, the value with its unit at which its register starts again from 0.
         simulated: how an impersonator answers where its plant does not say.
@@ -91,6 +93,7 @@ class PointEntry(Strict):
     states: Mapping[int, str] = Field(default_factory=dict)
     sentinels: tuple[int | str, ...] = ()
     plausible: tuple[str, str] | None = None
+    absolute: bool = False
     optional: bool = False
     write: Write | None = None
     wraps_at: str | None = None

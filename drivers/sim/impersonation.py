@@ -9,12 +9,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from drivers.device import identity_places
-from drivers.profile import Profile, Where
+from drivers.profile import Profile, SnmpWhere, Where
 from drivers.profile.binding import (
     At,
     Binding,
     BoundPoint,
     ModbusAt,
+    NamedAt,
     SnmpAt,
     bind,
     limits_of,
@@ -53,10 +54,15 @@ class Impersonation:
             self._points.setdefault(point.at, point)
             self._points.setdefault(point.readback, point)
             if point.digits is not None:
-                self._aside[point.digits] = _number(point.digits, point.entry.simulated.digits)
+                decimals = point.entry.simulated.digits
+                told = -(10**decimals) if point.signed_scale else decimals
+                self._aside[point.digits] = _raw(point.digits, told)
             if point.unit_at is not None:
-                self._aside[point.unit_at] = _number(point.unit_at, next(iter(point.switched)))
+                self._aside[point.unit_at] = _raw(point.unit_at, next(iter(point.switched)))
         taken = {at.oid for at in self.places if isinstance(at, SnmpAt)}
+        self._suffixes: dict[str, tuple[int, ...]] = {}
+        for named in [at for at in self.places if isinstance(at, NamedAt)]:
+            self._name(named)
         for walked, row in _walked(profile, self.binding):
             if walked.oid not in taken:
                 self._aside[walked] = row
@@ -90,6 +96,19 @@ class Impersonation:
             raw = sentinel_raw(point)
         return Flaw.REFUSED if raw is None else raw
 
+    def oid(self, at: SnmpAt) -> tuple[int, ...]:
+        """Where a variable stands in the agent's tree, also one that is found by its name."""
+        return at.oid + self._suffixes[at.names[0]] if isinstance(at, NamedAt) else at.oid
+
+    def _name(self, at: NamedAt) -> None:
+        """Number a variable, as its agent does, and tell its name in the column of names."""
+        variables = self.profile.variables
+        if variables is not None and at.names[0] not in self._suffixes:
+            suffix = ((*at.within, 1)[0], len(self._suffixes) + 1)
+            self._suffixes[at.names[0]] = suffix
+            column = SnmpWhere(oid=variables.names, syntax="octets")
+            self._aside[SnmpAt(column, variables.names + suffix)] = at.names[0].encode()
+
     def _share(self, point: BoundPoint) -> float | None:
         """An even share of a sum that the plant knows, for a row that it does not."""
         for total in self.profile.sums:
@@ -118,8 +137,10 @@ class Impersonation:
         return WriteReply("accepted")
 
 
-def _number(at: At, number: int) -> Raw:
-    return (number,) if isinstance(at, ModbusAt) else number
+def _raw(at: At, told: int | str) -> Raw:
+    if isinstance(told, str):
+        return told.encode()
+    return (told,) if isinstance(at, ModbusAt) else told
 
 
 def _identity(profile: Profile, device: str) -> Iterator[tuple[At, Raw]]:
@@ -143,12 +164,11 @@ def _walked(profile: Profile, binding: Binding) -> Iterator[tuple[SnmpAt, int]]:
     for name, table in profile.tables.items():
         if table.walk is None:
             continue
-        numbers = {
-            int(point.spec.id.part.rpartition(".")[2])
-            for point in binding.all()
-            if point.entry.table == name
-        }
-        for row in sorted(numbers):
+        rows = {p.row: None for p in binding.all() if p.entry.table == name and p.row is not None}
+        for row in rows:
             at = resolve(Where(snmp=table.walk), row)
             if isinstance(at, SnmpAt):
-                yield at, row
+                yield (
+                    at,
+                    next(n for n in (row, 1, 2) if isinstance(n, int) and n not in table.absent),
+                )

@@ -36,7 +36,9 @@ class Agent(asyncio.DatagramProtocol):
     def __init__(self, impersonation: Impersonation) -> None:
         self._who = impersonation
         self._transport: asyncio.DatagramTransport | None = None
-        self._places = {at.oid: at for at in impersonation.places if isinstance(at, SnmpAt)}
+        self._places = {
+            impersonation.oid(at): at for at in impersonation.places if isinstance(at, SnmpAt)
+        }
         self._fixed = _system(impersonation)
         self._order = sorted({*self._places, *self._fixed})
 
