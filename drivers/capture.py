@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from drivers.profile import Series
-from drivers.profile.binding import At, ModbusAt, PrometheusAt, SnmpAt
+from drivers.profile.binding import At, DsxAt, ModbusAt, PrometheusAt, Row, SnmpAt
 from drivers.profile.codec import Answer, Decoded, Raw
 from facility.points import Flaw, Grade, PointSpec, flaw_of, grade_of
 from facility.yamltree import read_tree
@@ -82,7 +82,11 @@ def place_name(at: At) -> str:
     if isinstance(at, PrometheusAt):
         names = " | ".join(_series_name(series) for series in at.where.any_of)
         return names if at.row is None else f"{names} [{at.where.row}={at.row}]"
-    return "/".join((at.topic, *(str(step) for step in at.path)))
+    if isinstance(at, DsxAt):
+        phase = () if at.where.phase is None else (at.where.phase,)
+        return "/".join((at.where.object, at.where.point, *at.where.area, *phase))
+    steps = (step.name if isinstance(step, Row) else str(step) for step in at.path)
+    return "/".join((at.topic, *steps))
 
 
 def _series_name(series: Series) -> str:

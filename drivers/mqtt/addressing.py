@@ -53,6 +53,15 @@ def matches(pattern: str, topic: str) -> bool:
     return len(wanted) == len(given)
 
 
+def below(base: str, topic: str) -> str:
+    """A topic below another; `..` at its front goes up a level, an empty one is the base itself."""
+    levels, inner = base.split("/"), topic.split("/") if topic else []
+    while inner and inner[0] == "..":
+        inner.pop(0)
+        levels = levels[:-1]
+    return "/".join((*levels, *inner))
+
+
 def split_url(url: str) -> tuple[str, int, bool]:
     """Host, port and whether TLS is used, of `mqtt://host[:port]` or `mqtts://host[:port]`.
 

@@ -1,42 +1,36 @@
 """A device that publishes: its newest message per topic, scanned at the profile's period.
 
 Nothing is queued: a topic has one latest message, whatever the rate. A retained message is from
-nobody knows when, so its values are SUSPECT until the device speaks; silence makes them BAD.
-A device says that it is gone with `offline` on `<topic>/availability` (as its last will).
+nobody knows when, so its values are SUSPECT until the device speaks; silence makes them BAD. What
+a device said before it was reported gone is stale at once.
 """
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 
-from drivers.profile.binding import Binding, BoundPoint, MqttAt
-from drivers.profile.codec import Answer, Decoded, bad, decode
+from drivers.mqtt.addressing import below
+from drivers.mqtt.freshness import SKEW_MS, Freshness, SourceClock, source_ms
+from drivers.mqtt.latest import Latest, Message, Slot
+from drivers.mqtt.paths import Paths, walk
+from drivers.profile.binding import Binding, MqttAt, Places
+from drivers.profile.codec import Answer
+from drivers.profile.compiled import Decoder
 from facility.clock import Clock
 from facility.commands import Ack, Command, Outcome
-from facility.points import Flaw, Grade, Layout, Scan, grade_of, quality
+from facility.points import ByteArray, Flaw, FloatArray, Grade, IntArray, Layout, Scan, quality
 from facility.ports import Bus
 
-MAX_BYTES: Final = 65_536
-#: A device whose clock is further off than this is noted, nothing more: ages are ours.
-SKEW_MS: Final = 5000
-#: Names in a message that may hold no number: JSON's numbers have no NaN and no infinity.
-_NOT_JSON: Final = object()
-
-
-@dataclass(frozen=True, slots=True)
-class _Message:
-    """The newest of one topic; `body` is the parsed JSON, or None beside a `text`."""
-
-    body: Any
-    text: str
-    retained: bool
-    received_ms: int
-    received_s: float
+_RETAINED: Final = quality(Grade.SUSPECT, Flaw.RETAINED)
+_SEVERAL: Final = quality(Grade.SUSPECT, Flaw.SUBSTITUTED)
+_UNSURE: Final = quality(Grade.SUSPECT, Flaw.CLOCK_SKEW)
+_SKEWED: Final = quality(Grade.GOOD, Flaw.CLOCK_SKEW)
+#: qualities that stand for a value which nothing is said against
+_CLEAN: Final = (quality(Grade.GOOD), _SKEWED)
+_SKEW: Final = {Freshness.UNSURE: _UNSURE, Freshness.SKEWED: _SKEWED}
 
 
 class MqttDevice:
@@ -50,6 +44,7 @@ class MqttDevice:
         topic: str,
         *,
         endpoint: str = "broker",
+        latest: Latest | None = None,
     ) -> None:
         """Subscribe to the device's topics; the bus is started by its owner.
 
@@ -59,6 +54,7 @@ class MqttDevice:
             clock: ages.
             topic: the device's own; the profile's topics are below it.
             endpoint: what health reports group devices by.
+            latest: the messages of the bus, shared by its devices; this device's own when None.
 
         Raises:
             ValueError: a profile of another protocol, or a topic with wildcards.
@@ -69,18 +65,10 @@ class MqttDevice:
             raise ValueError(f"{topic!r} is not the topic of one device")
         self.binding = binding
         self._clock, self._endpoint, self._topic = clock, endpoint, topic
-        self._latest: dict[str, _Message] = {}
-        self._moved: dict[tuple[str, tuple[str, ...]], tuple[int, float]] = {}
-        self._offline = False
-        self._times = {
-            (self._topic_of(at), at.where.time)
-            for point in binding.all()
-            if isinstance(at := point.at, MqttAt) and at.where.time
-        }
-        topics = {self._topic_of(at) for p in binding.all() if isinstance(at := p.at, MqttAt)}
-        for each in sorted(topics):
-            bus.subscribe(each, self._on_message)
-        bus.subscribe(f"{topic}/availability", self._on_availability)
+        self._latest = latest or Latest(bus, clock)
+        self._tables = {layout.key: self._table(layout) for layout in binding.layouts}
+        self._gone_s = float("-inf")
+        bus.subscribe(self._full(binding.profile.availability.topic), self._on_availability)
 
     @property
     def id(self) -> str:
@@ -103,23 +91,20 @@ class MqttDevice:
 
     async def read(self, layout: Layout) -> Scan:
         """The latest values; received when the newest message in them was."""
-        points = self.binding.points[layout.key]
+        table = self._tables[layout.key]
         now_ms, now_s = self._clock.utc_ms(), self._clock.monotonic_s()
-        seen = [self._look(point, now_s) for point in points]
-        messages = self._behind(points)
-        received_s = max((m.received_s for m in messages), default=now_s)
-        received_ms = max((m.received_ms for m in messages), default=now_ms)
-        stamps = [ms for point in points if (ms := self._source_ms(point)) is not None]
-        source_ms = max(stamps, default=received_ms)
-        if abs(source_ms - received_ms) > SKEW_MS:
-            source_ms = received_ms
+        values, grades = table.look(now_s, self._gone_s)
+        newest = table.newest()
+        if newest is None:
+            return Scan(layout, values, grades, now_ms, now_ms, now_s)
+        told_ms = table.source_ms()
         return Scan(
             layout,
-            np.array([d.value for d in seen], dtype=np.float64),
-            np.array([d.quality for d in seen], dtype=np.uint8),
-            source_ms,
-            received_ms,
-            received_s,
+            values,
+            grades,
+            newest.received_ms if told_ms is None else told_ms,
+            newest.received_ms,
+            newest.received_s,
         )
 
     async def write(self, command: Command) -> Ack:
@@ -130,99 +115,145 @@ class MqttDevice:
     async def close(self) -> None:
         """Nothing to let go of: the bus belongs to its owner."""
 
-    def _topic_of(self, at: MqttAt) -> str:
-        return f"{self._topic}/{at.topic}" if at.topic else self._topic
+    def _full(self, topic: str) -> str:
+        for name, text in self.binding.names.items():
+            topic = topic.replace(f"{{{name}}}", text)
+        return below(self._topic, topic)
 
-    def _behind(self, points: Sequence[BoundPoint]) -> list[_Message]:
-        topics = {self._topic_of(p.at) for p in points if isinstance(p.at, MqttAt)}
-        return [self._latest[topic] for topic in topics if topic in self._latest]
-
-    def _look(self, point: BoundPoint, now_s: float) -> Decoded:
-        at = point.at
-        message = self._latest.get(self._topic_of(at)) if isinstance(at, MqttAt) else None
-        if message is None or not isinstance(at, MqttAt):
-            return bad(Flaw.TIMEOUT)
-        if self._offline or now_s - self._spoke_s(message, at) > point.spec.stale_after_s:
-            return bad(Flaw.STALE)
-        decoded = decode(point, _at_path(message, at.path))
-        if grade_of(decoded.quality) is not Grade.GOOD:
-            return decoded
-        if message.retained:
-            return Decoded(decoded.value, quality(Grade.SUSPECT, Flaw.RETAINED), decoded.raw)
-        source_ms = self._source_ms(point)
-        if source_ms is not None and abs(source_ms - message.received_ms) > SKEW_MS:
-            return Decoded(decoded.value, quality(Grade.GOOD, Flaw.CLOCK_SKEW), decoded.raw)
-        return decoded
-
-    def _spoke_s(self, message: _Message, at: MqttAt) -> float:
-        """When the value was last new: a source time that stands still is an old value resent."""
-        moved = self._moved.get((self._topic_of(at), at.where.time)) if at.where.time else None
-        return message.received_s if moved is None else min(moved[1], message.received_s)
-
-    def _source_ms(self, point: BoundPoint) -> int | None:
-        at = point.at
-        if not isinstance(at, MqttAt) or not at.where.time:
-            return None
-        moved = self._moved.get((self._topic_of(at), at.where.time))
-        return None if moved is None else moved[0]
-
-    def _on_message(self, topic: str, payload: bytes, retained: bool) -> None:
-        last = self._latest.get(topic)
-        now_ms, now_s = self._clock.utc_ms(), self._clock.monotonic_s()
-        if retained and last is not None and not last.retained:
-            return  # sent again because we subscribed again; what we heard live is not older
-        body, text = _parse(payload)
-        self._latest[topic] = _Message(body, text, retained, now_ms, now_s)
-        if not retained:
-            self._offline = False
-        for time_topic, path in self._times:
-            if time_topic == topic:
-                self._keep_time(topic, path, now_s)
-
-    def _keep_time(self, topic: str, path: tuple[str, ...], now_s: float) -> None:
-        stamp = _at_path(self._latest[topic], path)
-        if isinstance(stamp, bool | Flaw) or not isinstance(stamp, int | float):
-            self._moved.pop((topic, path), None)
-            return
-        source_ms = int(stamp) if 0 <= stamp < 2**53 else 0
-        known = self._moved.get((topic, path))
-        if known is None or known[0] != source_ms:
-            self._moved[topic, path] = (source_ms, now_s)
+    def _table(self, layout: Layout) -> _Table:
+        points = self.binding.points[layout.key]
+        sums = self.binding.sums[layout.key]
+        places = Places.of(at for point in points for at in point.places)
+        index = {at: i for i, at in enumerate(places.at)}
+        found: dict[tuple[str, tuple[str, ...], str], list[int]] = {}
+        for i, at in enumerate(places.at):
+            if isinstance(at, MqttAt):
+                key = (self._full(at.topic), at.where.time, at.where.time_as)
+                found.setdefault(key, []).append(i)
+        sources = []
+        for (topic, time, form), mine in found.items():
+            touched = [n for n, p in enumerate(points) if {index[at] for at in p.places} & {*mine}]
+            touched += [len(points) + k for k, s in enumerate(sums) if {*s.members} & {*touched}]
+            wanted = [(at.path, i) for i in mine if isinstance(at := places.at[i], MqttAt)]
+            stale_s = min(p.spec.stale_after_s for p in points)
+            slot = self._latest.watch(topic)
+            sources.append(_Source(slot, Paths(wanted), time, form, touched, stale_s))
+        return _Table(Decoder(points, sums, places), sources, len(places.at))
 
     def _on_availability(self, topic: str, payload: bytes, retained: bool) -> None:
-        """`offline` makes every value stale at once, until the device speaks."""
-        if payload == b"offline" and not retained:
-            self._offline = True
+        """Gone: what was said before is stale, until the device speaks.
+
+        A retained goodbye is older than what was heard since we listen.
+        """
+        told = self.binding.profile.availability
+        message = Message(topic, payload[:4096], retained, 0, 0.0)
+        said = walk(message.body, told.path) if told.path else message.text
+        if said != told.offline or (retained and self._heard_live()):
+            return
+        self._gone_s = self._clock.monotonic_s()
+
+    def _heard_live(self) -> bool:
+        newest = [table.newest() for table in self._tables.values()]
+        return any(m is not None and not m.retained for m in newest)
 
 
-def _parse(payload: bytes) -> tuple[Any, str]:
-    """JSON if it is JSON, and the text; `_NOT_JSON` where it is neither."""
-    if len(payload) > MAX_BYTES:
-        return _NOT_JSON, ""
-    try:
-        text = payload.decode("utf-8")
-    except UnicodeDecodeError:
-        return _NOT_JSON, ""
-    try:
-        return json.loads(text, parse_constant=lambda _: _NOT_JSON), text
-    except (ValueError, RecursionError):
-        return _NOT_JSON, text
+class _Source:
+    """The points of a layout that come on one topic with one source time.
+
+    Attributes:
+        clock: what the source times say, where there are some.
+    """
+
+    def __init__(
+        self,
+        slot: Slot,
+        paths: Paths,
+        time: tuple[str, ...],
+        form: str,
+        touched: Sequence[int],
+        stale_s: float,
+    ) -> None:
+        self.slot, self._paths, self._time, self._form = slot, paths, time, form
+        self._touched: IntArray = np.array(touched, dtype=np.int64)
+        self._stale_s = stale_s
+        self.clock = SourceClock(stale_s)
+        self.seen: Message | None = None
+        self._why: Flaw | int = 0
+
+    def hear(self, now_s: float, gone_s: float) -> tuple[object, object]:
+        """Look at the newest message; two calls that return the same mean the same values."""
+        message = self.slot.newest
+        if message is None:
+            self._why = Flaw.TIMEOUT
+            return None, self._why
+        if message is not self.seen:
+            self.seen = message
+            if self._time:
+                told = source_ms(walk(message.body, self._time), self._form)
+                self.clock.hear(told, message.received_ms, message.received_s)
+        self._why = self._judge(message, now_s, gone_s)
+        return message, self._why
+
+    def _judge(self, message: Message, now_s: float, gone_s: float) -> Flaw | int:
+        """A flaw in place of the values, or the quality that clean values have at best."""
+        if message.received_s <= gone_s or now_s - message.received_s > self._stale_s:
+            return Flaw.STALE
+        fresh = self.clock.judge(now_s)
+        if fresh is Freshness.OLD:
+            return Flaw.STALE
+        if message.retained:
+            return _RETAINED
+        if now_s - self.slot.rival_s <= self._stale_s:
+            return _SEVERAL
+        return _SKEW.get(fresh, 0)
+
+    def fill(self, answers: list[Answer]) -> None:
+        """Put the raws of the message last heard into the answers."""
+        if isinstance(self._why, Flaw) or self.seen is None:
+            self._paths.miss(Flaw(self._why), answers)
+        else:
+            self._paths.fill(self.seen, answers)
+
+    def mark(self, grades: ByteArray) -> None:
+        """Lower the quality of values that nothing is said against."""
+        if not isinstance(self._why, Flaw) and self._why:
+            mine = grades[self._touched]
+            grades[self._touched] = np.where(np.isin(mine, _CLEAN), self._why, mine)
 
 
-def _at_path(message: _Message, path: tuple[str | int, ...]) -> Answer:
-    """The raw at a path: REFUSED if there is no such key, SENTINEL if it is null."""
-    if not path:
-        return message.text.strip() or Flaw.UNDECODABLE
-    found = message.body
-    for step in path:
-        if found is _NOT_JSON:
-            return Flaw.UNDECODABLE
-        known = found if isinstance(found, dict) else {}
-        if isinstance(found, list):
-            known = dict(enumerate(found))
-        if step not in known:
-            return Flaw.REFUSED
-        found = known[step]
-    if found is None:
-        return Flaw.SENTINEL
-    return found if isinstance(found, bool | int | float | str) else Flaw.UNDECODABLE
+class _Table:
+    """What it takes to read one layout; values are worked out anew only when something changed."""
+
+    def __init__(self, decoder: Decoder, sources: Sequence[_Source], places: int) -> None:
+        self._decoder, self._sources = decoder, tuple(sources)
+        self._answers: list[Answer] = [Flaw.TIMEOUT] * places
+        self._state: object = None
+        self._seen: tuple[FloatArray, ByteArray] | None = None
+
+    def look(self, now_s: float, gone_s: float) -> tuple[FloatArray, ByteArray]:
+        """Values and qualities now; nobody may write into them."""
+        state = [source.hear(now_s, gone_s) for source in self._sources]
+        if self._seen is None or state != self._state:
+            for source in self._sources:
+                source.fill(self._answers)
+            values, grades = self._decoder(self._answers)
+            for source in self._sources:
+                source.mark(grades)
+            self._state, self._seen = state, (values, grades)
+        return self._seen
+
+    def newest(self) -> Message | None:
+        """The message received last."""
+        heard = [m for source in self._sources if (m := source.slot.newest) is not None]
+        return max(heard, key=lambda message: message.received_s, default=None)
+
+    def source_ms(self) -> int | None:
+        """The latest source time of a clock that is right; None when there is none."""
+        told = [
+            source.clock.source_ms
+            for source in self._sources
+            if source.seen is not None
+            and source.clock.source_ms is not None
+            and abs(source.clock.source_ms - source.seen.received_ms) <= SKEW_MS
+        ]
+        return max(told, default=None)

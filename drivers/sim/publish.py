@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from drivers.agent.protocol import dump
+from drivers.mqtt.addressing import below
 from drivers.profile import Profile
-from drivers.profile.binding import MqttAt
+from drivers.profile.binding import MqttAt, Row
 from drivers.sim.impersonation import Impersonation
 from drivers.sim.source import InstrumentSource
 from facility.clock import Clock
@@ -37,7 +38,7 @@ class Publisher:
         if health == "dead" or (health == "slow" and round_number % SLOW_ROUNDS):
             return
         for topic, payload in messages(self._device, self._clock.utc_ms()).items():
-            full = f"{self._topic}/{topic}" if topic else self._topic
+            full = below(self._topic, topic.replace("+", "any"))
             await self._bus.publish(full, b"\xff{garbage" if health == "garbage" else payload)
 
 
@@ -60,10 +61,11 @@ def messages(device: Impersonation, utc_ms: int) -> dict[str, bytes]:
     return plain | {topic: dump(_lists(tree)) for topic, tree in trees.items()}
 
 
-def _put(tree: dict[str | int, Any], path: tuple[str | int, ...], value: object) -> None:
-    for step in path[:-1]:
+def _put(tree: dict[str | int, Any], path: Sequence[str | int | Row], value: object) -> None:
+    steps = [step.place if isinstance(step, Row) else step for step in path]
+    for step in steps[:-1]:
         tree = tree.setdefault(step, {})
-    tree[path[-1]] = value
+    tree[steps[-1]] = value
 
 
 def _lists(tree: Any) -> Any:

@@ -129,19 +129,58 @@ def test_a_source_time_that_stands_still_is_an_old_value_sent_again() -> None:
         stamp = clock.utc_ms()
         for _ in range(8):
             await say(bus, {"temperature_c": 24.5, "humidity_percent": 40, "utc_ms": stamp})
+            await look(device)
             await asyncio.sleep(1.0)
         assert (await look(device))["inlet:temperature"][2] is Flaw.STALE
 
     in_virtual_time(work)
 
 
-def test_a_wrong_clock_is_noted_and_the_value_stays_good() -> None:
+def test_a_wrong_clock_is_noted_and_believed_once_it_has_been_as_wrong_for_a_while() -> None:
     async def work() -> None:
         device, bus, clock = await sensor()
-        await say(bus, {"temperature_c": 24.5, "utc_ms": clock.utc_ms() - 3_600_000})
-        assert (await look(device))["inlet:temperature"] == (24.5, Grade.GOOD, Flaw.CLOCK_SKEW)
+        grades = []
+        for _ in range(14):
+            await say(bus, {"temperature_c": 24.5, "utc_ms": clock.utc_ms() - 3_600_000})
+            value, grade, flaw = (await look(device))["inlet:temperature"]
+            assert (value, flaw) == (24.5, Flaw.CLOCK_SKEW)
+            grades.append(grade)
+            await asyncio.sleep(1.0)
+        assert grades[0] is Grade.SUSPECT
+        assert grades[-1] is Grade.GOOD
         scan = await device.read(device.layouts[0])
         assert scan.source_ms == scan.received_ms
+
+    in_virtual_time(work)
+
+
+def test_a_clock_that_is_ahead_is_wrong_but_its_value_is_of_now() -> None:
+    async def work() -> None:
+        device, bus, clock = await sensor()
+        await say(bus, {"temperature_c": 24.5, "utc_ms": clock.utc_ms() + 3_600_000})
+        assert (await look(device))["inlet:temperature"] == (24.5, Grade.GOOD, Flaw.CLOCK_SKEW)
+
+    in_virtual_time(work)
+
+
+def test_an_hour_of_old_values_sent_at_once_is_not_taken_for_the_present() -> None:
+    """A gateway that was cut off sends what it kept, each value with the time it was taken."""
+
+    async def work() -> None:
+        device, bus, clock = await sensor()
+        await say(bus, {"temperature_c": 24.0, "utc_ms": clock.utc_ms()})
+        assert (await look(device))["inlet:temperature"][1] is Grade.GOOD
+        late = clock.utc_ms() - 3_600_000
+        for i in range(3_000):
+            await bus.publish(
+                "hall/r1/in",
+                json.dumps({"temperature_c": 90.0, "utc_ms": late + 1000 * i}).encode(),
+            )
+            await asyncio.sleep(0.01)
+            if i % 50 == 0:
+                assert (await look(device))["inlet:temperature"][1] is Grade.BAD
+        await say(bus, {"temperature_c": 25.0, "utc_ms": clock.utc_ms()})
+        assert (await look(device))["inlet:temperature"] == (25.0, Grade.GOOD, Flaw.NONE)
 
     in_virtual_time(work)
 
