@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import NamedTuple
 
 from drivers.profile import (
@@ -19,12 +20,16 @@ from drivers.profile import (
     Profile,
     PrometheusWhere,
     SnmpWhere,
+    Variables,
     Where,
     quantity_of,
     unit_factors,
 )
-from facility.kinds import KINDS
+from drivers.profile.parameters import Within, names_of, rows_of, within_of
+from drivers.profile.rows import RowName, arcs, key_of, part_of
+from facility.kinds import KINDS, Kind, Nature
 from facility.points import Layout, PointId, PointSpec
+from facility.units import UNITS
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +51,20 @@ class SnmpAt:
 
     where: SnmpWhere
     oid: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class NamedAt(SnmpAt):
+    """One variable that is found by its name.
+
+    Attributes:
+        oid: the column; the rest is known once the device has been asked for its names.
+        names: what it may be called.
+        within: first arcs of the rest, where one of several devices of the agent is meant.
+    """
+
+    names: tuple[str, ...] = ()
+    within: tuple[int, ...] = ()
 
 
 class Row(NamedTuple):
@@ -104,7 +123,10 @@ class BoundPoint:
     Attributes:
         spec: identity, plausible range, staleness, states.
         at: where its value is.
+        row: of the table's rows, the one it stands in.
         digits, unit_at: where its decimals and its unit are, when the device tells them.
+        signed_scale: the device tells a scale in place of decimals: n above 0 multiplies, n
+            below 0 divides by -n.
         readback: where a written value shows.
         factors: scale and offset from the profile's unit to the canonical one.
         switched: the same per code of the device's unit setting.
@@ -117,7 +139,9 @@ class BoundPoint:
     unit_at: At | None
     readback: At
     factors: tuple[float, float]
-    switched: Mapping[int, tuple[float, float]]
+    switched: Mapping[int | str, tuple[float, float]]
+    row: RowName | None = None
+    signed_scale: bool = False
 
     @property
     def places(self) -> tuple[At, ...]:
@@ -198,15 +222,28 @@ def is_loopback(host: str) -> bool:
     )
 
 
-def resolve(where: Where, row: int | None = None, place: int = 0) -> At:
-    """Put a row into a place: `row` is its number in the device, `place` counts from 0."""
+def resolve(
+    where: Where, row: RowName | None = None, place: int = 0, within: Within | None = None
+) -> At:
+    """Put a row into a place.
+
+    Args:
+        where: the place.
+        row: what the row is called in the device.
+        place: where it stands among the rows, from 0.
+        within: the table of variables that are found by name, for a place that is one.
+    """
     if where.modbus is not None:
         return ModbusAt(where.modbus, where.modbus.address + place * (where.modbus.stride or 0))
     if where.snmp is not None:
-        index = tuple((row or 0) if arc == "row" else int(arc) for arc in where.snmp.index)
-        return SnmpAt(where.snmp, where.snmp.oid + index)
+        index = where.snmp.index
+        key = () if row is None else key_of(row, index)
+        return SnmpAt(where.snmp, where.snmp.oid + arcs(index, key))
+    if where.variable:
+        assert within is not None
+        return _named(where, row, within, within.table.values)
     if where.prometheus is not None:
-        return PrometheusAt(where.prometheus, row)
+        return PrometheusAt(where.prometheus, None if row is None else int(row))
     if where.dsx is not None:
         return DsxAt(where.dsx)
     assert where.mqtt is not None
@@ -215,42 +252,9 @@ def resolve(where: Where, row: int | None = None, place: int = 0) -> At:
     return MqttAt(where.mqtt, where.mqtt.topic.replace("{row}", str(row)), path)
 
 
-def rows_of(
-    profile: Profile, parameters: Mapping[str, str], found: Mapping[str, Sequence[int]]
-) -> dict[str, tuple[int, ...]]:
-    """Row numbers of each table: as walked, else as the facility file says, else the default.
-
-    Raises:
-        ValueError: a parameter that the profile has no table for, or that is no row count.
-    """
-    unknown = set(parameters) - set(profile.tables) - profile.names
-    if unknown:
-        known = ", ".join(profile.tables) or "none"
-        raise ValueError(f"{profile.profile} has no parameter {min(unknown)!r} (known: {known})")
-    rows: dict[str, tuple[int, ...]] = {}
-    for name, table in profile.tables.items():
-        text = parameters.get(name)
-        if text is not None and not (text.isascii() and text.isdigit() and int(text) <= table.most):
-            raise ValueError(f"{name}: {text!r} is not a number of rows from 0 to {table.most}")
-        count = table.rows if text is None else int(text)
-        counted = tuple(range(table.first, table.first + count))
-        rows[name] = tuple(found.get(name, counted))[: table.most]
-    return rows
-
-
-def names_of(profile: Profile, parameters: Mapping[str, str]) -> dict[str, str]:
-    """The names that a device's topics have in place of the profile's braces.
-
-    Raises:
-        ValueError: one is missing, or cannot stand in a topic.
-    """
-    names = {}
-    for name in sorted(profile.names):
-        text = parameters.get(name, "").strip("/")
-        if not text or set(text) & set("+#\0{}"):
-            raise ValueError(f"{name}: {text!r}: {profile.profile} needs a part of an MQTT topic")
-        names[name] = text
-    return names
+def _named(where: Where, row: RowName | None, within: Within, column: tuple[int, ...]) -> NamedAt:
+    names = where.variable if row is None else (n.replace("*", str(row)) for n in where.variable)
+    return NamedAt(SnmpWhere(oid=column), column, tuple(names), within.device)
 
 
 def bind(
@@ -259,7 +263,7 @@ def bind(
     parameters: Mapping[str, str] | None = None,
     *,
     period_s: float | None = None,
-    found: Mapping[str, Sequence[int]] | None = None,
+    found: Mapping[str, Sequence[RowName]] | None = None,
     writable: bool = False,
 ) -> Binding:
     """Spell a profile out for one device.
@@ -267,26 +271,29 @@ def bind(
     Args:
         profile: what kind of device it is.
         device: its name in the facility file.
-        parameters: rows per table from the facility file.
+        parameters: rows per table from the facility file, and `device` where variables are found
+            by name.
         period_s: replaces the period of the shortest poll class; the others keep their ratio.
-        found: row numbers per table, as walked.
+        found: rows per table, as walked.
         writable: whether the address allows what the profile can write (see `may_write`).
 
     Raises:
         ValueError: parameters that do not fit the profile.
     """
     rows = rows_of(profile, parameters or {}, found or {})
+    within = within_of(profile, parameters or {})
     shortest = min(c.period for c in profile.classes.values())
     stretch = 1.0 if period_s is None else period_s / shortest
     grouped: dict[str, list[BoundPoint]] = {name: [] for name in profile.classes}
     for entry in profile.points:
         stale_after_s = profile.classes[entry.poll].stale_after * max(stretch, 1.0)
+        bound_as = partial(_bound, device, entry, within, stale_after_s, writable)
         if entry.table is None:
-            grouped[entry.poll].append(_bound(device, entry, None, 0, stale_after_s, writable))
+            grouped[entry.poll].append(bound_as(None, 0))
             continue
         for place, row in enumerate(rows[entry.table]):
-            offset = row - profile.tables[entry.table].first if entry.at.modbus else place
-            grouped[entry.poll].append(_bound(device, entry, row, offset, stale_after_s, writable))
+            offset = int(row) - profile.tables[entry.table].first if entry.at.modbus else place
+            grouped[entry.poll].append(bound_as(row, offset))
     layouts, points, sums, periods = [], {}, {}, {}
     for name, bound in grouped.items():
         if not bound:
@@ -316,10 +323,16 @@ def _sums(profile: Profile, device: str, bound: Sequence[BoundPoint]) -> tuple[B
 
 
 def _bound(
-    device: str, entry: PointEntry, row: int | None, place: int, stale_s: float, writable: bool
+    device: str,
+    entry: PointEntry,
+    within: Within | None,
+    stale_s: float,
+    writable: bool,
+    row: RowName | None,
+    place: int,
 ) -> BoundPoint:
     kind = KINDS[entry.kind]
-    part = entry.part if row is None else f"{entry.part[:-1]}{row}"
+    part = entry.part if row is None else f"{entry.part[:-1]}{part_of(row)}"
     low, high = entry.range
     spec = PointSpec(
         PointId(device, part, entry.kind),
@@ -329,16 +342,38 @@ def _bound(
         writable and entry.write is not None,
         tuple(sorted(entry.states.items())),
     )
+    put = partial(resolve, row=row, place=place, within=within)
+    at = put(entry.at)
     switch = entry.unit_from
-    at = resolve(entry.at, row, place)
+    digits = put(entry.digits) if entry.digits else None
+    unit_at = put(switch.at) if switch else None
+    codes: Mapping[int | str, str] = switch.codes if switch else {}
+    if entry.at.variable and within is not None:
+        table = within.table
+        digits = None if table.scales is None else _named(entry.at, row, within, table.scales)
+        if table.units is not None and entry.unit is None and kind.nature is not Nature.STATE:
+            unit_at = _named(entry.at, row, within, table.units)
+            codes = units_of(kind, table)
     readback = entry.write.readback if entry.write else None
     return BoundPoint(
         spec,
         entry,
         at,
-        resolve(entry.digits, row, place) if entry.digits else None,
-        resolve(switch.at, row, place) if switch else None,
-        resolve(readback, row, place) if readback else at,
+        digits,
+        unit_at,
+        put(readback) if readback else at,
         unit_factors(kind, entry.unit or kind.unit),
-        {code: unit_factors(kind, unit) for code, unit in (switch.codes if switch else {}).items()},
+        {code: unit_factors(kind, unit) for code, unit in codes.items()},
+        row,
+        signed_scale=bool(entry.at.variable),
     )
+
+
+def units_of(kind: Kind, table: Variables) -> dict[int | str, str]:
+    """The device's words for units that measure a kind, with ours; the canonical one first."""
+    ours = (kind.unit, *UNITS.get(kind.quantity or "", {}))
+    found: dict[int | str, str] = {}
+    for unit in dict.fromkeys(ours):
+        theirs = [word for word, meant in table.unit_names.items() if meant == unit]
+        found.update(dict.fromkeys(theirs or (unit,), unit))
+    return found

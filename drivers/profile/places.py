@@ -91,7 +91,11 @@ DurationS = Annotated[float, BeforeValidator(_duration), Field(gt=0.0)]
 DelayS = Annotated[float, BeforeValidator(_duration), Field(ge=0.0)]
 Oid = Annotated[tuple[int, ...], BeforeValidator(_oid)]
 Part = Annotated[str, AfterValidator(_part)]
-Index = tuple[int | Literal["row"], ...]
+Index = tuple[int | Literal["row", "text"], ...]
+
+
+def _names(raw: object) -> object:
+    return (raw,) if isinstance(raw, str) else raw
 
 
 def _pairs(raw: object) -> object:
@@ -160,14 +164,18 @@ class SnmpWhere(Strict):
 
     Attributes:
         oid: the whole name of a scalar, or the column of a table when `index` is given.
-        index: arcs after the column; the word `row` stands for the row's number.
+        index: arcs after the column; the word `row` stands for a number of the row, `text` for
+            its name with the length before it. See `drivers.profile.rows`.
         syntax: the ASN.1 type that the agent sends; reading accepts any, the simulator and
             writes send this one.
+        otherwise: where other models have it, with the same index; the first place that answers
+            counts.
     """
 
     oid: Oid
     index: Index = ()
     syntax: Syntax = "integer"
+    otherwise: tuple[Oid, ...] = ()
 
 
 class MqttWhere(Strict):
@@ -275,28 +283,59 @@ class PrometheusWhere(Strict):
 
 
 class Where(Strict):
-    """Where a value is; exactly one of the protocols."""
+    """Where a value is; exactly one of the protocols.
+
+    Attributes:
+        variable: what an SNMP agent calls it in the profile's `variables`; several when firmwares
+            differ, `*` for the row's name.
+    """
 
     modbus: ModbusWhere | None = None
     snmp: SnmpWhere | None = None
     mqtt: MqttWhere | None = None
     prometheus: PrometheusWhere | None = None
     dsx: DsxWhere | None = None
+    variable: Annotated[tuple[str, ...], BeforeValidator(_names)] = ()
 
     @model_validator(mode="after")
     def _one(self) -> Where:
-        if sum(getattr(self, protocol) is not None for protocol in _PROTOCOLS) != 1:
-            raise ValueError(f"name exactly one of {', '.join(_PROTOCOLS)}")
+        named = sum(getattr(self, protocol) is not None for protocol in _PROTOCOLS)
+        if named + bool(self.variable) != 1:
+            raise ValueError(f"name exactly one of {', '.join(_PROTOCOLS)}, variable")
         return self
 
     @property
     def protocol(self) -> str:
         """Which of the protocols it names."""
+        if self.variable:
+            return "snmp"
         return next(p for p in _PROTOCOLS if getattr(self, p) is not None)
 
 
 class UnitSwitch(Strict):
-    """A unit that people can change on the device: where it says which, and what the codes mean."""
+    """A unit that people can change on the device: where it says which, and what the codes mean.
+
+    Codes are numbers, or the device's own words.
+    """
 
     at: Where
-    codes: Mapping[int, str] = Field(min_length=1)
+    codes: Mapping[int | str, str] = Field(min_length=1)
+
+
+class Variables(Strict):
+    """A table of an SNMP agent in which variables are found by their names.
+
+    Their numbers move with the hardware and the firmware; their names do not.
+
+    Attributes:
+        names, values: columns; the rest of an OID is the same in both.
+        scales: column with the scale of each: n above 0 multiplies, n below 0 divides by -n.
+        units: column with the unit of each, a text.
+        unit_names: the device's word for a unit -> ours; words that are ours need no entry.
+    """
+
+    names: Oid
+    values: Oid
+    scales: Oid | None = None
+    units: Oid | None = None
+    unit_names: Mapping[str, str] = Field(default_factory=dict)

@@ -7,8 +7,17 @@ from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
-from drivers.profile.places import DurationS, Oid, SnmpWhere, Strict, Where
+from drivers.profile.places import (
+    DurationS,
+    Index,
+    Oid,
+    SnmpWhere,
+    Strict,
+    Variables,
+    Where,
+)
 from drivers.profile.points import PointEntry, Sum, wheres
+from drivers.profile.rows import NAMED, key_of, name_of, shape_of
 
 Verified = Literal["document", "capture", "sim", "bench", "field"]
 #: Levels of proof that allow writing to any address; `sim` allows it on loopback only.
@@ -31,16 +40,20 @@ class Table(Strict):
     """Rows of like things: phases, outlets, pumps.
 
     Attributes:
-        rows: how many there are unless the facility file (or a walk) says otherwise.
+        rows: how many there are, or which, unless the facility file (or a walk) says otherwise.
         first: number of the first row.
         most: rows beyond this are not believed.
         walk: SNMP column whose rows tell which exist, with the shape of its index.
+        absent: values in that column that say that there is no such row.
+        variable: the same for variables that are found by name: a name with `*` for the row.
     """
 
-    rows: Annotated[int, Field(ge=0, le=512)]
+    rows: Annotated[int, Field(ge=0, le=512)] | tuple[int | str, ...]
     first: Annotated[int, Field(ge=0, le=1)] = 1
     most: Annotated[int, Field(ge=1, le=512)] = 64
     walk: SnmpWhere | None = None
+    absent: tuple[int | str, ...] = ()
+    variable: str | None = None
 
 
 class IdentitySource(Strict):
@@ -67,10 +80,27 @@ class Identity(Strict):
     serial: tuple[IdentitySource, ...] = ()
 
 
+class FirmwareRange(Strict):
+    """Firmware versions, compared number by number ("2.10" is after "2.9")."""
+
+    at_least: str | None = None
+    below: str | None = None
+
+
 class Match(Strict):
-    """How `poll --profile auto` knows the device: sysObjectID equal to or below one of these."""
+    """How a device is known; all that is said must hold. See `drivers.recognising`.
+
+    Attributes:
+        sys_object_ids: its sysObjectID equals one of these or lies below.
+        describes: its sysDescr holds one of these texts.
+        answers: variables that it must have, where nothing else tells siblings apart.
+        firmware: versions whose scales are the profile's; who reports none fits none.
+    """
 
     sys_object_ids: tuple[Oid, ...] = ()
+    describes: tuple[str, ...] = ()
+    answers: tuple[Oid, ...] = ()
+    firmware: FirmwareRange | None = None
 
 
 class PollClass(Strict):
@@ -133,6 +163,7 @@ class Profile(Strict):
     identity: Identity = Field(default_factory=Identity)
     classes: Mapping[str, PollClass] = Field(min_length=1)
     tables: Mapping[str, Table] = Field(default_factory=dict)
+    variables: Variables | None = None
     points: tuple[PointEntry, ...] = Field(min_length=1)
     sums: tuple[Sum, ...] = ()
     checks: tuple[Check, ...] = ()
@@ -152,6 +183,10 @@ class Profile(Strict):
                 raise ValueError(f"{name}: no poll class {entry.poll!r}")
             if entry.table is not None and entry.table not in self.tables:
                 raise ValueError(f"{name}: no table {entry.table!r}")
+            if entry.at.variable and (self.variables is None or entry.unit_from or entry.digits):
+                raise ValueError(
+                    f"{name}: a variable needs the profile's `variables`, which tell its unit"
+                )
             for where in wheres(entry):
                 if where.protocol != self.protocol:
                     raise ValueError(f"{name}: {where.protocol} in a {self.protocol} profile")
@@ -159,6 +194,13 @@ class Profile(Strict):
                 raise ValueError(
                     f"{name}: writing needs `verified: bench` or `field` (or `sim` for loopback)"
                 )
+        for name, table in self.tables.items():
+            if not isinstance(table.rows, int):
+                shape = self.shape(name)
+                if any(name_of(key_of(row, shape)) != row for row in table.rows):
+                    raise ValueError(f"{name}: rows are not as they are called")
+            else:
+                self.shape(name)
         for total in self.sums:
             name = f"{total.part}:{total.kind}"
             if (total.part, total.kind) in seen:
@@ -178,3 +220,20 @@ class Profile(Strict):
         """Names in its topics that the facility file must give, as parameters of the device."""
         topics = [w.mqtt for e in self.points for w in wheres(e) if w.mqtt is not None]
         return frozenset(name for mqtt in topics for name in mqtt.names) - {"row"}
+
+    def shape(self, table: str) -> Index:
+        """The index whose words tell how the rows of a table are called.
+
+        Raises:
+            ValueError: places of the table do not agree on it.
+        """
+        walk = self.tables[table].walk
+        indexes = {} if walk is None else {f"{table}.walk": walk.index}
+        for entry in self.points:
+            if entry.table == table:
+                for where in wheres(entry):
+                    if where.snmp is not None and any(isinstance(a, str) for a in where.snmp.index):
+                        indexes[f"{entry.part}:{entry.kind}"] = where.snmp.index
+                    if where.mqtt is not None and "row" in where.mqtt.names:
+                        indexes[f"{entry.part}:{entry.kind}"] = NAMED
+        return shape_of(indexes)
