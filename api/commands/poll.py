@@ -117,7 +117,7 @@ async def _poll(
     reader: str,
 ) -> int:
     clock = SystemClock()
-    links = Links(clock, random.Random(address.endpoint))
+    links = Links(clock, random.SystemRandom())
     profile = chosen or await _recognise(target, address, credentials, links)
     transport = _transport(profile, address, credentials, links, reader)
     found = await _rows(profile, transport)

@@ -122,7 +122,9 @@ def field_devices(
     """Devices over real protocols; `overlay` moves them to a simulator's addresses."""
 
     def make(facility: Facility) -> Sequence[Device]:
-        links = Links(clock)
+        # Numbers of SNMP requests and salts of SNMPv3 must not be foreseen, nor come again after
+        # a restart.
+        links = Links(clock, random.SystemRandom())
         known = credentials_of(facility, overlay)
         made: list[Device] = []
         for name, entry in facility.devices.items():

@@ -20,8 +20,8 @@ from drivers.snmp.reader import Reader
 from facility.clock import Clock
 from facility.points import Flaw
 
-#: a look ends here with what it has; below the deadline of a device
-LOOK_DEADLINE_S: Final = 5.0
+#: no request of a look begins later than this; the last one has to end before a device's deadline
+LOOK_DEADLINE_S: Final = 3.5
 #: a variable that made the agent refuse a request is tried again after this long
 TRY_AGAIN_S: Final = 600.0
 #: statuses that say there is no such variable (for us); others are the agent's own trouble

@@ -56,6 +56,7 @@ class OwnReader:
             )
         self._built: dict[Question, tuple[bytes, bytes]] = {}
         self._to: Sockaddr | None = None
+        self._turn = 0
         self._wire: Wire | None = None
         self.requests = 0
         self.trouble = ""
@@ -154,8 +155,9 @@ class OwnReader:
         to = self._to or await self._resolve()
         if to is None:
             return None
-        if self._wire is None:
-            family = socket.AF_INET6 if len(to) == 4 else socket.AF_INET
+        family = socket.AF_INET6 if len(to) == 4 else socket.AF_INET
+        if self._wire is None or self._wire.family != family:
+            await self.close()
             self._wire = self._links.shared(Wire, f"udp {family}", lambda: Wire(family))
             self._wire.join()
         for _ in range(attempts):
@@ -165,7 +167,9 @@ class OwnReader:
             answer = await self._wire.ask(to, message, read, self._links.timeout_s)
             if answer is not None:
                 return cast(T, answer)
-        self._to = None  # a name may stand for another address by now
+        # A name may stand for another address by now, or have a second one that answers.
+        self._to = None
+        self._turn += 1
         return None
 
     async def _resolve(self) -> Sockaddr | None:
@@ -181,7 +185,7 @@ class OwnReader:
             except (OSError, TimeoutError):
                 self.trouble = f"{self._address.host} is not known by name"
                 return None
-        self._to = found[0][4]
+        self._to = found[self._turn % len(found)][4]
         return self._to
 
 

@@ -27,21 +27,25 @@ RECEIVE_OCTETS: Final = 4 * 1024 * 1024
 
 
 class _Waiting:
-    """Somebody who waits for an answer, until a time of the event loop."""
+    """Somebody who waits for an answer, until a time of the event loop.
 
-    __slots__ = ("future", "read", "until_s")
+    `others` waits for an answer of the same address: one agent may be known by two names.
+    """
+
+    __slots__ = ("future", "others", "read", "until_s")
 
     def __init__(self, future: asyncio.Future[object | None], read: Read, until_s: float) -> None:
         self.future = future
         self.read = read
         self.until_s = until_s
+        self.others: _Waiting | None = None
 
 
 class Wire:
     """The socket of one address family; opened when first needed, closed with its last user."""
 
     def __init__(self, family: int) -> None:
-        self._family = family
+        self.family = family
         self._socket: socket.socket | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._waiting: dict[Sockaddr, _Waiting] = {}
@@ -74,7 +78,9 @@ class Wire:
             self._open(loop)
         assert self._socket is not None
         future: asyncio.Future[object | None] = loop.create_future()
-        waiting = self._waiting[to] = _Waiting(future, read, loop.time() + timeout_s)
+        waiting = _Waiting(future, read, loop.time() + timeout_s)
+        waiting.others = self._waiting.get(to)
+        self._waiting[to] = waiting
         if not self._ticking:
             self._ticking = True
             loop.call_later(TICK_S, self._tick, loop)
@@ -85,15 +91,31 @@ class Wire:
         except OSError:
             return None
         finally:
-            if self._waiting.get(to) is waiting:
+            self._forget(to, waiting)
+
+    def _forget(self, to: Sockaddr, gone: _Waiting) -> None:
+        first = self._waiting.get(to)
+        if first is gone:
+            if gone.others is None:
                 del self._waiting[to]
+            else:
+                self._waiting[to] = gone.others
+            return
+        while first is not None:
+            if first.others is gone:
+                first.others = gone.others
+                return
+            first = first.others
 
     def _tick(self, loop: asyncio.AbstractEventLoop) -> None:
         """Give up what waits for too long: one timer for all is cheaper than one for each."""
         now_s = loop.time()
-        for waiting in self._waiting.values():
-            if waiting.until_s <= now_s and not waiting.future.done():
-                waiting.future.set_result(None)
+        for first in self._waiting.values():
+            waiting: _Waiting | None = first
+            while waiting is not None:
+                if waiting.until_s <= now_s and not waiting.future.done():
+                    waiting.future.set_result(None)
+                waiting = waiting.others
         self._ticking = bool(self._waiting)
         if self._ticking:
             loop.call_later(TICK_S, self._tick, loop)
@@ -102,7 +124,7 @@ class Wire:
         self._close()
         self._ticking = False
         self._waiting.clear()
-        made = socket.socket(self._family, socket.SOCK_DGRAM)
+        made = socket.socket(self.family, socket.SOCK_DGRAM)
         made.setblocking(False)
         with suppress(OSError):
             made.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, RECEIVE_OCTETS)
@@ -125,14 +147,18 @@ class Wire:
                 size, sender = self._socket.recvfrom_into(self._buffer)
             except OSError:  # nothing more, or the network's word on an earlier request
                 return
-            waiting = self._waiting.get(sender)
-            if waiting is None or waiting.future.done():
+            if not self._taken(self._waiting.get(sender), size):
                 self.strays += 1
-                continue
-            answer = waiting.read(bytes(self._buffer[:size]))
-            if answer is None:
-                self.strays += 1
-                continue
-            waiting.future.set_result(answer)
-            if len(self._waiting) == 1:
+            elif len(self._waiting) == 1:
                 return
+
+    def _taken(self, waiting: _Waiting | None, size: int) -> bool:
+        """Whether the datagram in the buffer is what somebody waits for."""
+        while waiting is not None:
+            if not waiting.future.done():
+                answer = waiting.read(bytes(self._buffer[:size]))
+                if answer is not None:
+                    waiting.future.set_result(answer)
+                    return True
+            waiting = waiting.others
+        return False

@@ -203,6 +203,8 @@ class Session:
         says = next((_REPORTS[name] for name, _ in counters if name in _REPORTS), "")
         if not says:
             raise ber.BerError("a report of nothing known")
+        if not self.known:
+            says = UNKNOWN_ENGINE  # some complain of the probe's empty user instead
         if says == UNKNOWN_ENGINE:
             if not outer.engine_id:
                 raise ber.BerError("an engine without an id")

@@ -402,3 +402,47 @@ async def test_all_agents_of_a_process_share_one_socket() -> None:
         await many[0].get(COLUMN)  # who asks again takes hold of it again
         await many[0].close()
         assert len(os.listdir("/proc/self/fd")) == before
+
+
+async def test_one_agent_under_two_names_answers_both() -> None:
+    shared = links(0.3)
+    async with wire(table(numbers(3))) as fast:
+        hosts = ("127.0.0.1", "127.1")
+        both = [SnmpTransport(Address("snmp", h, fast.port), shared, Credentials()) for h in hosts]
+        for _ in range(3):
+            seen = await asyncio.gather(*(snmp.fetch(Places((at(2),))) for snmp in both))
+            assert [same(answers, (2,)) for answers in seen] == [True, True]
+        assert len(fast.asked) == 6  # neither had to ask again
+        for snmp in both:
+            await snmp.close()
+
+
+async def test_a_look_that_is_cancelled_leaves_nothing_behind() -> None:
+    answer = table(numbers(3))
+    async with agent(lambda _r: None) as (snmp, wire_):
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(0.05):
+                await snmp.fetch(Places((at(1),)))
+        wire_.respond = answer
+        assert same(await snmp.fetch(Places((at(2),))), (2,))
+
+
+async def test_a_name_with_two_addresses_is_read_at_the_one_that_answers(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async with wire(table(numbers(3))) as fast:
+        there = [
+            (socket.AF_INET6, socket.SOCK_DGRAM, 17, "", ("::1", fast.port, 0, 0)),
+            (socket.AF_INET, socket.SOCK_DGRAM, 17, "", ("127.0.0.1", fast.port)),
+        ]
+
+        async def resolved(*_args: object, **_more: object) -> list[object]:
+            return list(there)
+
+        monkeypatch.setattr(asyncio.get_running_loop(), "getaddrinfo", resolved)
+        address = Address("snmp", "pdu.invalid", fast.port)
+        snmp = SnmpTransport(address, links(0.05), Credentials())
+        assert same(await snmp.fetch(Places((at(2),))), (Flaw.TIMEOUT,))
+        snmp._patience.answered()
+        assert same(await snmp.fetch(Places((at(2),))), (2,))
+        await snmp.close()

@@ -18,6 +18,7 @@ from facility.points import Flaw
 from tests.drivers.snmp.rig import COLUMN, at, integer, numbers, place, table
 from tests.drivers.snmp.users import (
     NO_ENGINE,
+    NO_USER,
     NOT_IN_TIME,
     USER,
     WRONG_DIGEST,
@@ -241,4 +242,12 @@ async def test_an_old_answer_played_again_is_no_answer() -> None:
         assert (await looked(snmp, [at(2)]))[at(2)] == 2
         agent.tamper = lambda _data: heard[-1]
         assert (await looked(snmp, [at(2)]))[at(2)] is Flaw.TIMEOUT
+        await snmp.close()
+
+
+async def test_an_agent_that_complains_of_the_probes_user_instead_of_its_engine_is_known() -> None:
+    async with card(Card(USER, table(numbers(3)))) as agent:
+        agent.unknown_engine = NO_USER
+        snmp = asking(agent, USER)
+        assert (await looked(snmp, [at(2)]))[at(2)] == 2
         await snmp.close()

@@ -42,6 +42,7 @@ class Card(asyncio.DatagramProtocol):
         self.reports: list[int] = []
         self.answered = 0
         self.answer_level: int | None = None
+        self.unknown_engine = NO_ENGINE
         self.tamper: Callable[[bytes], bytes] = lambda data: data
         self.port = 0
 
@@ -65,7 +66,7 @@ class Card(asyncio.DatagramProtocol):
         got = message.read(data)
         outer = got.outer
         if outer.engine_id != self.engine_id:
-            return self._report(outer, NO_ENGINE, 0)
+            return self._report(outer, self.unknown_engine, 0)
         if outer.user.decode() != self.user.user:
             return self._report(outer, NO_USER, 0)
         level = outer.flags & (message.AUTH | message.PRIVACY)
