@@ -127,6 +127,7 @@ class BoundPoint:
         digits, unit_at: where its decimals and its unit are, when the device tells them.
         signed_scale: the device tells a scale in place of decimals: n above 0 multiplies, n
             below 0 divides by -n.
+        divisor_scale: the device tells what to divide by.
         readback: where a written value shows.
         factors: scale and offset from the profile's unit to the canonical one.
         switched: the same per code of the device's unit setting.
@@ -142,6 +143,7 @@ class BoundPoint:
     switched: Mapping[int | str, tuple[float, float]]
     row: RowName | None = None
     signed_scale: bool = False
+    divisor_scale: bool = False
 
     @property
     def places(self) -> tuple[At, ...]:
@@ -312,9 +314,9 @@ def _sums(profile: Profile, device: str, bound: Sequence[BoundPoint]) -> tuple[B
     """The sums whose members all stand in this poll class."""
     found = []
     for total in profile.sums:
-        entry = profile.summed(total)
-        members = tuple(i for i, point in enumerate(bound) if point.entry is entry)
-        if entry is not None and members:
+        entries = {id(entry) for entry in profile.summed(total)}
+        members = tuple(i for i, point in enumerate(bound) if id(point.entry) in entries)
+        if members:
             kind = KINDS[total.kind]
             stale_s = bound[members[0]].spec.stale_after_s
             spec = PointSpec(PointId(device, total.part, total.kind), kind.low, kind.high, stale_s)
@@ -366,6 +368,7 @@ def _bound(
         {code: unit_factors(kind, unit) for code, unit in codes.items()},
         row,
         signed_scale=bool(entry.at.variable),
+        divisor_scale=bool(entry.at.variable and within and within.table.scales_divide),
     )
 
 

@@ -331,6 +331,8 @@ def device_scale(point: BoundPoint, digits: Answer | None) -> float | Flaw:
     decimals = Flaw.UNDECODABLE if digits is None else whole(point.digits, digits)
     if isinstance(decimals, Flaw):
         return decimals
+    if point.divisor_scale:
+        return float(decimals) if 0 < decimals <= 10**MAX_DIGITS else Flaw.UNDECODABLE
     if point.signed_scale:
         return _divisor(decimals)
     return float(10**decimals) if 0 <= decimals <= MAX_DIGITS else Flaw.UNDECODABLE

@@ -330,6 +330,7 @@ class Variables(Strict):
     Attributes:
         names, values: columns; the rest of an OID is the same in both.
         scales: column with the scale of each: n above 0 multiplies, n below 0 divides by -n.
+        scales_divide: the scales are divisors, all of them: 10 is tenths.
         units: column with the unit of each, a text.
         unit_names: the device's word for a unit -> ours; words that are ours need no entry.
     """
@@ -337,5 +338,6 @@ class Variables(Strict):
     names: Oid
     values: Oid
     scales: Oid | None = None
+    scales_divide: bool = False
     units: Oid | None = None
     unit_names: Mapping[str, str] = Field(default_factory=dict)

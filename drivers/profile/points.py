@@ -173,7 +173,8 @@ class Sum(Strict):
 
     Attributes:
         part, kind: what the sum is called.
-        of: the table's part without its row, e.g. `output`; same kind, same poll class.
+        of: the parts without their rows, e.g. `output` for a table's `output.*` or for points that
+            stand side by side, `output.1` to `output.3`; same kind, same poll class.
     """
 
     part: Part

@@ -206,14 +206,16 @@ class Profile(Strict):
             if (total.part, total.kind) in seen:
                 raise ValueError(f"{name} stands twice")
             seen.add((total.part, total.kind))
-            if self.summed(total) is None:
-                raise ValueError(f"{name}: no points {total.of}.*:{total.kind} to add up")
+            classes = {entry.poll for entry in self.summed(total)}
+            if len(classes) != 1:
+                why = "no points" if not classes else "points of several poll classes"
+                raise ValueError(f"{name}: {why} {total.of}.*:{total.kind} to add up")
         return self
 
-    def summed(self, total: Sum) -> PointEntry | None:
-        """The entry whose rows add up to a sum."""
-        wanted = (f"{total.of}.*", total.kind)
-        return next((e for e in self.points if (e.part, e.kind) == wanted), None)
+    def summed(self, total: Sum) -> tuple[PointEntry, ...]:
+        """The entries whose points add up to a sum: a table's, or those that stand side by side."""
+        rows = f"{total.of}."
+        return tuple(e for e in self.points if e.kind == total.kind and e.part.startswith(rows))
 
     @property
     def names(self) -> frozenset[str]:

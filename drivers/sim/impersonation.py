@@ -55,8 +55,7 @@ class Impersonation:
             self._points.setdefault(point.readback, point)
             if point.digits is not None:
                 decimals = point.entry.simulated.digits
-                told = -(10**decimals) if point.signed_scale else decimals
-                self._aside[point.digits] = _raw(point.digits, told)
+                self._aside[point.digits] = _raw(point.digits, _told(point, decimals))
             if point.unit_at is not None:
                 self._aside[point.unit_at] = _raw(point.unit_at, next(iter(point.switched)))
         taken = {at.oid for at in self.places if isinstance(at, SnmpAt)}
@@ -112,9 +111,10 @@ class Impersonation:
     def _share(self, point: BoundPoint) -> float | None:
         """An even share of a sum that the plant knows, for a row that it does not."""
         for total in self.profile.sums:
-            if self.profile.summed(total) is point.entry:
+            entries = {id(entry) for entry in self.profile.summed(total)}
+            if id(point.entry) in entries:
                 whole = self._source.value(self.device, total.part, total.kind)
-                rows = sum(other.entry is point.entry for other in self.binding.all())
+                rows = sum(id(other.entry) in entries for other in self.binding.all())
                 return None if whole is None else whole / rows
         return None
 
@@ -135,6 +135,14 @@ class Impersonation:
         spec = point.spec.id
         self._source.write(self.device, spec.part, spec.kind, decoded.value)
         return WriteReply("accepted")
+
+
+def _told(point: BoundPoint, decimals: int) -> int:
+    """What a device says where it tells its decimals: their number, a signed scale, a divisor."""
+    scale = int(10**decimals)
+    if point.divisor_scale:
+        return scale
+    return -scale if point.signed_scale else decimals
 
 
 def _raw(at: At, told: int | str) -> Raw:
