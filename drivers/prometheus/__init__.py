@@ -1,0 +1,1 @@
+"""Prometheus text: inference engines, dcgm-exporter and whatever else has a page of metrics."""
