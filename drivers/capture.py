@@ -14,8 +14,9 @@ from pathlib import Path
 from typing import Any
 
 from drivers.profile import Series
-from drivers.profile.binding import At, DsxAt, ModbusAt, PrometheusAt, Row, SnmpAt
+from drivers.profile.binding import At, DsxAt, ModbusAt, NamedAt, PrometheusAt, Row, SnmpAt
 from drivers.profile.codec import Answer, Decoded, Raw
+from drivers.profile.rows import RowName
 from facility.points import Flaw, Grade, PointSpec, flaw_of, grade_of
 from facility.yamltree import read_tree
 
@@ -25,13 +26,13 @@ class Capture:
     """One recorded look.
 
     Attributes:
-        rows: row numbers per table of the profile, as they were found.
+        rows: rows per table of the profile, as they were found and are called.
         raws: place -> raw; a flaw's name in capitals where the device had nothing.
         readings: `part:kind` -> value in canonical units, or the name of the flaw.
     """
 
     profile: str
-    rows: Mapping[str, tuple[int, ...]]
+    rows: Mapping[str, tuple[RowName, ...]]
     raws: Mapping[str, Any]
     readings: Mapping[str, float | str]
 
@@ -75,6 +76,8 @@ def read_capture(path: Path) -> Capture:
 
 def place_name(at: At) -> str:
     """A place as text: `1.3.6.1.2.1.1.1.0`, `input 100 x 2`, or topic and JSON path."""
+    if isinstance(at, NamedAt):
+        return ".".join(str(arc) for arc in at.oid) + f" {at.names[0]}"
     if isinstance(at, SnmpAt):
         return ".".join(str(arc) for arc in at.oid)
     if isinstance(at, ModbusAt):

@@ -12,7 +12,8 @@ from pydantic import ValidationError
 from drivers.address import Address, parse_address
 from drivers.credentials import Credentials
 from drivers.device import ProfiledDevice
-from drivers.profile import Profile
+from drivers.finding import NamedVariables
+from drivers.profile import Profile, wheres
 from drivers.profile.binding import bind, may_write
 from drivers.transport import Links, Transport
 from facility.clock import Clock
@@ -72,34 +73,35 @@ def offers() -> dict[str, tuple[frozenset[tuple[str, str]], frozenset[tuple[str,
     return told
 
 
-def match_profile(sys_object_id: tuple[int, ...]) -> Profile | None:
-    """The profile whose sysObjectID is the longest that this one equals or lies below."""
-    best: tuple[int, Profile | None] = (0, None)
-    for profile in profiles().values():
-        for arcs in profile.match.sys_object_ids:
-            if len(arcs) > best[0] and sys_object_id[: len(arcs)] == arcs:
-                best = (len(arcs), profile)
-    return best[1]
-
-
 def build_transport(
     profile: Profile, address: Address, credentials: Credentials, links: Links
 ) -> Transport:
-    """The wire of a device that is asked (Modbus, SNMP).
+    """The wire of a device that is asked (Modbus, SNMP, pages of Prometheus text).
 
     Raises:
         ValueError: an address that does not fit the profile's protocol.
     """
-    if address.scheme != profile.protocol:
+    if address.protocol != profile.protocol:
         raise ValueError(f"profile {profile.profile} speaks {profile.protocol}")
     # Protocol libraries load when a device needs them: `check` and the simulator do not.
-    if address.scheme == "modbus":
+    if address.protocol == "modbus":
         from drivers.modbus import ModbusTransport
 
         return ModbusTransport(address, links, profile.modbus, profile.quirks)
+    if address.scheme == "prometheus":
+        from drivers.prometheus.transport import PrometheusTransport
+
+        return PrometheusTransport(address, links, credentials)
     from drivers.snmp import SnmpTransport
 
-    return SnmpTransport(address, links, credentials, profile.quirks)
+    wire = SnmpTransport(address, links, credentials, profile.quirks)
+    if profile.variables is None and not any(
+        where.snmp is not None and where.snmp.otherwise
+        for entry in profile.points
+        for where in wheres(entry)
+    ):
+        return wire
+    return NamedVariables(wire, profile.variables, links.clock)
 
 
 def build_device(

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from drivers.catalog import match_profile, offers, profiles, read_profile
+from drivers.catalog import offers, profiles, read_profile
+from drivers.finding import Claim, Unclear, recognise
 from drivers.profile import Profile, wheres
 from drivers.profile.binding import bind, limits_of
 from facility.errors import ConfigError
@@ -172,8 +173,12 @@ def test_the_period_of_the_file_stretches_every_class() -> None:
     ],
 )
 def test_a_device_is_known_by_its_object_identifier(oid: str, name: str | None) -> None:
-    found = match_profile(tuple(int(arc) for arc in oid.split(".")))
-    assert (found.profile if found else None) == name
+    claim = Claim(tuple(int(arc) for arc in oid.split(".")))
+    if name is None:
+        with pytest.raises(Unclear):
+            recognise(profiles().values(), claim)
+    else:
+        assert recognise(profiles().values(), claim).profile == name
 
 
 def test_what_the_check_command_is_told() -> None:

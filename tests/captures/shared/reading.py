@@ -12,9 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from drivers.catalog import match_profile
+from drivers.catalog import profiles
 from drivers.checks import CheckResult, run_checks
 from drivers.device import ProfiledDevice
+from drivers.finding import NamedVariables, Unclear, claim_of, find_rows, recognise
 from drivers.profile import Profile
 from drivers.profile.binding import BoundPoint, SnmpAt, bind
 from drivers.profile.codec import Decoded
@@ -22,7 +23,6 @@ from facility.clock import SystemClock
 from facility.points import Grade, PointSpec, grade_of
 from tests.captures.shared.recording import Recording
 
-SYS_OBJECT_ID = (1, 3, 6, 1, 2, 1, 1, 2, 0)
 #: from our canonical unit to the one in which the test data states a class
 STATED = {
     "power_consumed": 0.001,
@@ -115,17 +115,18 @@ def looked(name: str) -> Looked | None:
 
 
 async def _look(agent: Recording) -> Looked | None:
-    answer = agent.answer(SYS_OBJECT_ID)
-    told = answer if isinstance(answer, str) and answer else "0"
-    profile = match_profile(tuple(int(arc) for arc in told.split(".")))
-    if profile is None:
+    known = [p for p in profiles().values() if p.protocol == "snmp"]
+    claim = await claim_of(agent, known)
+    assert claim is not None
+    try:
+        profile = recognise(known, claim)
+    except Unclear as unclear:
+        if unclear.alike:
+            raise
         return None
-    found = {}
-    for table_name, table in profile.tables.items():
-        numbers = None if table.walk is None else await agent.rows(table.walk)
-        if numbers is not None:
-            found[table_name] = numbers
-    device = ProfiledDevice(bind(profile, "d", found=found), agent, SystemClock())
+    found = await find_rows(profile, agent)
+    wire = NamedVariables(agent, profile.variables, SystemClock())
+    device = ProfiledDevice(bind(profile, "d", found=found), wire, SystemClock())
     readings: list[tuple[PointSpec, BoundPoint | None, Decoded]] = []
     by_oid: dict[str, tuple[tuple[PointSpec, Decoded], ...]] = {}
     for layout in device.layouts:
@@ -135,7 +136,7 @@ async def _look(agent: Recording) -> Looked | None:
             spec = layout.points[place]
             readings.append((spec, point, decoded))
             if point is not None and isinstance(point.at, SnmpAt):
-                oid = ".".join(map(str, point.at.oid))
+                oid = ".".join(map(str, wire.oid(point.at)))
                 by_oid[oid] = (*by_oid.get(oid, ()), (spec, decoded))
     believed = {
         (s.id.part, s.id.kind): d.value

@@ -8,6 +8,7 @@ from pathlib import Path
 from drivers.profile import SnmpWhere
 from drivers.profile.binding import At, Places, SnmpAt
 from drivers.profile.codec import Answer, Raw
+from drivers.snmp.walk import Walked
 from drivers.transport import WriteReply
 from facility.points import Flaw
 
@@ -61,25 +62,18 @@ class Recording:
             self.answer(at.oid) if isinstance(at, SnmpAt) else Flaw.REFUSED for at in places.at
         )
 
-    async def walk(self, column: Oid) -> dict[Oid, Answer]:
+    async def walk(self, root: Oid) -> Walked:
         """Everything below a column, in order."""
         self.requests += 1
-        below = ".".join(map(str, column)) + "."
+        below = ".".join(map(str, root)) + "."
         names = sorted(
             tuple(map(int, oid.split("."))) for oid in self._lines if oid.startswith(below)
         )
-        return {name: self.answer(name) for name in names}
+        return Walked(tuple(names), tuple(map(self.answer, names)))
 
     async def rows(self, column: SnmpWhere) -> tuple[int, ...] | None:
-        """Row numbers below a column whose index has the shape of `column.index`."""
-        found: dict[int, None] = {}
-        for name in await self.walk(column.oid):
-            suffix = name[len(column.oid) :]
-            if len(suffix) == len(column.index) and all(
-                wanted in ("row", arc) for arc, wanted in zip(suffix, column.index, strict=True)
-            ):
-                found[suffix[column.index.index("row")]] = None
-        return tuple(found)
+        """Nobody asks: rows are found by walking."""
+        return None
 
     async def put(self, place: At, raw: Raw) -> WriteReply:
         """A recording cannot be written."""

@@ -1,0 +1,69 @@
+"""Which rows of a profile's tables a device has, by walking it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from drivers.finding.walking import Walks
+from drivers.profile import Profile, SnmpWhere, Variables
+from drivers.profile.binding import SnmpAt
+from drivers.profile.codec import Answer, text_of
+from drivers.profile.rows import RowName, key_in, name_of
+from facility.points import Flaw
+
+
+async def find_rows(profile: Profile, wire: object) -> dict[str, tuple[RowName, ...]]:
+    """Rows per table, of the tables that can be walked; none from a wire that walks nothing."""
+    found: dict[str, tuple[RowName, ...]] = {}
+    if not isinstance(wire, Walks):
+        return found
+    for name, table in profile.tables.items():
+        column = _column(table.walk, table.variable, profile.variables)
+        if column is None:
+            continue
+        walked = await wire.walk(column)
+        if walked.silent:
+            continue
+        pairs = zip(walked.names, walked.answers, strict=True)
+        rows: Iterator[RowName]
+        if table.walk is not None:
+            index = table.walk.index
+            rows = (
+                name_of(key)
+                for oid, answer in pairs
+                if not _is_absent(answer, table.absent)
+                and (key := key_in(oid[len(column) :], index)) is not None
+            )
+        else:
+            rows = _named(table.variable or "", column, walked.answers)
+        found[name] = tuple(dict.fromkeys(rows))[: table.most]
+    return found
+
+
+def _column(
+    walk: SnmpWhere | None, variable: str | None, variables: Variables | None
+) -> tuple[int, ...] | None:
+    if walk is not None:
+        return walk.oid
+    return variables.names if variable is not None and variables is not None else None
+
+
+def _is_absent(answer: Answer, absent: tuple[int | str, ...]) -> bool:
+    """Whether the walked column itself says that there is no such row."""
+    if isinstance(answer, Flaw):
+        return answer is Flaw.REFUSED
+    shown = answer.decode("utf-8", "replace").strip() if isinstance(answer, bytes) else answer
+    return shown in absent
+
+
+def _named(pattern: str, column: tuple[int, ...], answers: object) -> Iterator[RowName]:
+    """Numbers in the place of the `*` of a variable's name."""
+    before, _, after = pattern.partition("*")
+    shape = re.compile(re.escape(before) + r"([0-9]{1,4})" + re.escape(after))
+    at = SnmpAt(SnmpWhere(oid=column, syntax="octets"), column)
+    assert isinstance(answers, tuple | list)
+    for answer in answers:
+        matched = shape.fullmatch(text_of(answer, at) or "")
+        if matched is not None:
+            yield int(matched[1])
