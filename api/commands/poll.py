@@ -16,14 +16,16 @@ from api.commands.poll_auth import credentials_from
 from api.commands.refusing import refuse_words
 from drivers.address import Address, parse_address
 from drivers.capture import Capture, place_name, reading_name, shown_answer, shown_reading
-from drivers.catalog import build_transport, match_profile, profiles
+from drivers.catalog import build_transport, profiles
 from drivers.checks import CheckResult, run_checks
 from drivers.credentials import Credentials
 from drivers.device import DeviceIdentity, ProfiledDevice
+from drivers.finding import Unclear, claim_of, find_rows, recognise
 from drivers.profile import Profile
 from drivers.profile.binding import At, SnmpAt, bind
 from drivers.profile.codec import Answer, Decoded
-from drivers.snmp import SYS_OBJECT_ID, SnmpTransport
+from drivers.profile.rows import RowName
+from drivers.snmp import SnmpTransport
 from drivers.snmp.agreement import disagreements
 from drivers.transport import Links, Transport
 from facility.clock import SystemClock
@@ -154,19 +156,20 @@ def _transport(
 async def _recognise(
     target: str, address: Address, credentials: Credentials, links: Links
 ) -> Profile:
+    known = [p for p in profiles().values() if p.protocol == "snmp"]
     agent = SnmpTransport(address, links, credentials)
     try:
-        answer = await agent.get(SYS_OBJECT_ID)
+        claim = await claim_of(agent, known)
     finally:
         await agent.close()
-    if not isinstance(answer, str):
+    if claim is None:
         spoken = {"community": "v2c", "community_v1": "v1"}.get(credentials.kind, "v3")
         why = f": {agent.trouble}" if agent.trouble else ""
         raise Unanswered(f"{target} does not answer (SNMP {spoken}, sysObjectID){why}")
-    profile = match_profile(tuple(int(arc) for arc in answer.split(".")))
-    if profile is None:
-        raise Unanswered(f"{target} is a device that no profile knows: sysObjectID {answer}")
-    return profile
+    try:
+        return recognise(known, claim)
+    except Unclear as error:
+        raise Unanswered(f"{target}: {error}") from None
 
 
 async def _agreement(device: ProfiledDevice) -> tuple[CheckResult, ...]:
@@ -183,16 +186,15 @@ async def _agreement(device: ProfiledDevice) -> tuple[CheckResult, ...]:
     return (CheckResult("GET = GETBULK", "total", not found, detail),)
 
 
-async def _rows(profile: Profile, transport: Transport) -> dict[str, tuple[int, ...]]:
-    found = {}
-    for name, table in profile.tables.items():
-        rows = None if table.walk is None else await transport.rows(table.walk)
-        if rows is not None:
-            found[name] = rows
-    return found
+async def _rows(profile: Profile, transport: Transport) -> dict[str, tuple[RowName, ...]]:
+    if isinstance(transport, PrometheusTransport):
+        return dict(await transport.numbered(profile))
+    return await find_rows(profile, transport)
 
 
-async def _look(device: ProfiledDevice, target: str, found: Mapping[str, tuple[int, ...]]) -> Look:
+async def _look(
+    device: ProfiledDevice, target: str, found: Mapping[str, tuple[RowName, ...]]
+) -> Look:
     clock = SystemClock()
     started_s, before = clock.monotonic_s(), device.transport.requests
     identity = await device.identify()
