@@ -68,7 +68,7 @@ def poll(
 
     Args:
         profile: its name, or "auto" (by sysObjectID, SNMP only).
-        target: `snmp://host[:port]` or `modbus://host[:port][/unit]`.
+        target: an SNMP or Modbus address; see `drivers.address`.
         auth: where the SNMP community or user stands; see `credentials_from`.
         community: the community itself; wins over `auth`.
         once: one look; implied by `json`, which promises one document.
@@ -82,14 +82,14 @@ def poll(
     try:
         address = parse_address(target)
         chosen = None if profile == "auto" else profiles().get(profile)
-        if address.scheme not in ("snmp", "modbus"):
-            raise ValueError(f"{target}: poll asks devices at snmp:// or modbus:// addresses")
+        if address.protocol not in ("snmp", "modbus"):
+            raise ValueError(f"{target}: poll asks devices at snmp:// or modbus addresses")
         if profile != "auto" and chosen is None:
             raise ValueError(f"no profile {profile!r}; there are: {', '.join(profiles())}")
         if profile == "auto" and address.scheme != "snmp":
             raise ValueError("--profile auto goes by sysObjectID, so it needs an snmp:// target")
-        if chosen is not None and chosen.protocol != address.scheme:
-            raise ValueError(f"profile {profile} speaks {chosen.protocol}, not {address.scheme}")
+        if chosen is not None and chosen.protocol != address.protocol:
+            raise ValueError(f"profile {profile} speaks {chosen.protocol}, not {address.protocol}")
         if reader not in READERS:
             raise ValueError(f"--reader {reader}: one of {', '.join(READERS)}")
         credentials = credentials_from(auth, community)
@@ -187,8 +187,6 @@ async def _agreement(device: ProfiledDevice) -> tuple[CheckResult, ...]:
 
 
 async def _rows(profile: Profile, transport: Transport) -> dict[str, tuple[RowName, ...]]:
-    if isinstance(transport, PrometheusTransport):
-        return dict(await transport.numbered(profile))
     return await find_rows(profile, transport)
 
 
