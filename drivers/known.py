@@ -5,6 +5,7 @@ The very code that makes a device at the start says here whether it could.
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from drivers.address import parse_address
@@ -35,7 +36,7 @@ class DriverKnowledge:
             address = parse_address(device.address)
         except ValueError as error:
             return "address", str(error)
-        if address.scheme != profile.protocol:
+        if address.protocol != profile.protocol:
             return "address", f"{device.address!r}: {device.profile} speaks {profile.protocol}"
         if address.scheme == "mqtt" and not is_topic(address.topic):
             return "address", f"{device.address!r}: an MQTT topic without + and # is due"
@@ -44,6 +45,22 @@ class DriverKnowledge:
         except ValueError as error:
             return "parameters", str(error)
         return None
+
+    def clashes(self, devices: Mapping[str, DeviceConfig]) -> Iterator[tuple[str, str, str]]:
+        """Devices that share a line or a socket but not its settings: name, key, and why."""
+        first: dict[str, tuple[str, object]] = {}
+        for name, device in devices.items():
+            try:
+                address = parse_address(device.address)
+            except ValueError:
+                continue  # `device_fault` tells
+            if address.protocol != "modbus":
+                continue
+            wire, settings = address.wire
+            other, theirs = first.setdefault(wire, (name, settings))
+            if settings != theirs:
+                words = f"{other} is at {wire} too, with other settings ({devices[other].address})"
+                yield name, "address", words
 
     def broker_fault(self, url: str, prefix: str) -> tuple[str, str] | None:
         """The key of `agents` that is wrong, and why; None when both can be used."""

@@ -39,6 +39,9 @@ class Known(Protocol):
     def device_fault(self, device: DeviceConfig) -> tuple[str, str] | None:
         """Key of the entry and words, when no device of a known profile can be made of it."""
 
+    def clashes(self, devices: Mapping[str, DeviceConfig]) -> Iterable[tuple[str, str, str]]:
+        """Device, key and words, for those that share a line but not its settings."""
+
     def broker_fault(self, url: str, prefix: str) -> tuple[str, str] | None:
         """Key of `agents` and words, when no broker can be reached by it."""
 
@@ -198,6 +201,8 @@ def _devices(facility: Facility, known: Known) -> Iterator[Fault]:
             if fault is not None:
                 yield (*at, fault[0]), fault[1], None
         yield from _measures(facility, (*at, "measures"), device.measures)
+    for name, key, words in known.clashes(facility.devices):
+        yield ("devices", name, key), words, None
 
 
 def _measures(facility: Facility, at: tuple[str, ...], about: Measures) -> Iterator[Fault]:

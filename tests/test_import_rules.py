@@ -14,7 +14,7 @@ import pytest
 from tests.conftest import ROOT
 
 PACKAGES = ("facility", "drivers", "controllers", "api")
-PROTOCOL_LIBRARIES = ("aiomqtt", "amqtt", "gufo", "paho", "pymodbus", "pynvml", "pysnmp")
+PROTOCOL_LIBRARIES = ("aiomqtt", "amqtt", "gufo", "paho", "pymodbus", "pynvml", "pysnmp", "serial")
 NOW_CALLS = ("now", "utcnow", "today")
 
 

@@ -7,9 +7,9 @@ is still unreachable; `wattkeeper poll` binds again after it has walked the devi
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 from drivers.profile import (
     WRITABLE_ANYWHERE,
@@ -34,10 +34,15 @@ from facility.units import UNITS
 
 @dataclass(frozen=True, slots=True)
 class ModbusAt:
-    """Registers or bits on the wire: function, first address, how many, and how to read them."""
+    """Registers or bits on the wire: function, first address, how many, and how to read them.
+
+    Attributes:
+        write_function: 6 or 16 where the device insists on it.
+    """
 
     where: ModbusWhere
     address: int
+    write_function: Literal[6, 16] | None = None
 
     @property
     def count(self) -> int:
@@ -356,6 +361,8 @@ def _bound(
         if table.units is not None and entry.unit is None and kind.nature is not Nature.STATE:
             unit_at = _named(entry.at, row, within, table.units)
             codes = units_of(kind, table)
+    if isinstance(at, ModbusAt) and entry.write is not None:
+        at = replace(at, write_function=entry.write.function)
     readback = entry.write.readback if entry.write else None
     return BoundPoint(
         spec,

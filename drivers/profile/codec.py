@@ -108,9 +108,14 @@ def _unpack_registers(where: ModbusWhere, raw: Raw) -> tuple[int | float | str, 
     if where.type == "text":
         order: Literal["big", "little"] = where.byte_order
         data = b"".join(register.to_bytes(2, order) for register in raw)
+        if where.chars != "both":
+            data = data[0 if where.chars == "high" else 1 :: 2]
         return data.split(b"\x00")[0].decode("utf-8", "replace"), None
     data = registers_to_bytes(where, raw)
     number: int | float = struct.unpack(_FORMATS[where.type], data)[0]
+    if where.bits is not None:
+        field = (int(number) >> where.bits[0]) & ((2 << where.bits[1] - where.bits[0]) - 1)
+        return field, field
     return number, int.from_bytes(data, "big")
 
 
@@ -248,13 +253,18 @@ def _pack_registers(where: ModbusWhere, number: float) -> tuple[int, ...] | None
         return (int(bool(round(number))) << (where.bit or 0),)
     if where.type == "text":
         return None
+    shift = 0
+    if where.bits is not None:
+        shift = where.bits[0]
+        if not 0 <= round(number) < 2 << where.bits[1] - shift:
+            return None
     try:
         if where.type in ("f32", "f64"):
             data = struct.pack(_FORMATS[where.type], number + 0.0)  # -0.0 goes out as 0.0
             if not math.isfinite(struct.unpack(_FORMATS[where.type], data)[0]):
                 return None
         else:
-            data = struct.pack(_FORMATS[where.type], round(number))
+            data = struct.pack(_FORMATS[where.type], round(number) << shift)
     except (struct.error, OverflowError):
         return None
     return bytes_to_registers(where, data)
@@ -267,6 +277,8 @@ def sentinel_raw(point: BoundPoint) -> Raw | None:
             return sentinel.encode() if isinstance(point.at, SnmpAt) else sentinel
         if isinstance(point.at, ModbusAt):
             pattern = sentinel % (1 << 16 * point.at.count)
+            if point.at.where.bits is not None:
+                pattern = sentinel << point.at.where.bits[0]
             return bytes_to_registers(point.at.where, pattern.to_bytes(2 * point.at.count, "big"))
         return sentinel
     return None

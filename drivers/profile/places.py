@@ -128,7 +128,9 @@ class ModbusWhere(Strict):
         bit: which bit of the register (0 is the least), for type `bit` in registers.
         word_order: `big` is ABCD, the standard; `little` puts the least word first (CDAB).
         byte_order: `little` swaps the bytes within each register.
+        bits: first and last bit of a field within an unsigned number (0 is the least).
         length: registers of a text.
+        chars: where a register of a text holds characters; a device may leave one byte empty.
     """
 
     function: Literal["holding", "input", "coil", "discrete"] = "holding"
@@ -137,7 +139,9 @@ class ModbusWhere(Strict):
     word_order: Literal["big", "little"] = "big"
     byte_order: Literal["big", "little"] = "big"
     bit: Annotated[int, Field(ge=0, le=15)] | None = None
+    bits: tuple[int, int] | None = None
     length: Annotated[int, Field(ge=1, le=64)] | None = None
+    chars: Literal["both", "high", "low"] = "both"
     stride: Annotated[int, Field(ge=1)] | None = None
 
     @model_validator(mode="after")
@@ -149,6 +153,14 @@ class ModbusWhere(Strict):
             raise ValueError("`type: bit` in a register needs `bit`, and only it does")
         if (self.type == "text") != (self.length is not None):
             raise ValueError("`type: text` needs `length` in registers, and only it does")
+        if self.chars != "both" and self.type != "text":
+            raise ValueError("`chars` is for `type: text`")
+        if self.bits is not None:
+            first, last = self.bits
+            if self.type not in ("u16", "u32", "u64"):
+                raise ValueError("`bits` are a field of a u16, u32 or u64")
+            if not 0 <= first <= last < 16 * self.count:
+                raise ValueError(f"`bits` must lie within 0 to {16 * self.count - 1}, low first")
         if self.address + self.count > 65536:
             raise ValueError("reaches past register 65535")
         return self

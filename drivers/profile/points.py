@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from pydantic import Field, model_validator
 
@@ -32,6 +32,8 @@ class Write(Strict):
         every: the least time between two writes, where the device wears out or needs a rest.
         idempotent: whether the same value twice does what it does once; see
             `drivers.writing.idempotent` for what counts where this says nothing.
+        function: of Modbus, 6 or 16 where the device insists on one of them; else one register
+            is written with 6 and more with 16.
     """
 
     min: str
@@ -43,6 +45,7 @@ class Write(Strict):
     watchdog: DurationS | None = None
     every: DurationS | None = None
     idempotent: bool | None = None
+    function: Literal[6, 16] | None = None
 
 
 class Simulated(Strict):
@@ -135,8 +138,14 @@ class PointEntry(Strict):
         if self.write is not None:
             if modbus is not None and modbus.function in ("input", "discrete"):
                 raise ValueError(f"{modbus.function} registers cannot be written")
-            if modbus is not None and (modbus.bit is not None or modbus.type == "text"):
+            if modbus is not None and (
+                modbus.bit is not None or modbus.bits is not None or modbus.type == "text"
+            ):
                 raise ValueError("a bit of a register, or a text, cannot be written")
+            if self.write.function is not None and (modbus is None or modbus.function != "holding"):
+                raise ValueError("write.function is for holding registers")
+            if self.write.function == 6 and modbus is not None and modbus.count != 1:
+                raise ValueError("function 6 writes one register; this type has more")
             least, most = quantity_of(self.write.min, kind), quantity_of(self.write.max, kind)
             if not least < most:
                 raise ValueError("write.min must lie below write.max")

@@ -26,6 +26,9 @@ class _Known:
     def device_fault(self, device: DeviceConfig) -> tuple[str, str] | None:
         return ("address", "is no address") if device.address.startswith("http") else None
 
+    def clashes(self, devices: object) -> tuple[tuple[str, str, str], ...]:
+        return ()
+
     def broker_fault(self, url: str, prefix: str) -> tuple[str, str] | None:
         return None if url.startswith("mqtt") else ("broker", "is no broker")
 

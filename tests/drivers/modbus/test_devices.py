@@ -219,8 +219,8 @@ async def test_two_units_share_one_connection() -> None:
         boxes = [ProfiledDevice(registers(5), unit, SystemClock()) for unit in units]
         scans = await asyncio.gather(*(box.read(box.layouts[0]) for box in boxes))
         assert all(flaws(scan) == [Flaw.NONE] for scan in scans)
-        assert units[0]._link is units[2]._link
-        assert units[0]._link.connects == 1
+        assert units[0].link is units[2].link
+        assert units[0].link.connects == 1
         await boxes[0].close()
 
 
@@ -403,7 +403,7 @@ async def test_a_device_that_hangs_up_after_each_answer_is_read_without_a_storm(
         box = device(registers(3, quirks=["close_after_each"]), port)
         for _ in range(3):
             assert flaws(await box.read(box.layouts[0])) == [Flaw.NONE]
-        assert box.transport._link.connects == 3
+        assert box.transport.link.connects == 3
         await box.close()
 
 

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from drivers.profile import ModbusLimits, ModbusWhere
 from drivers.profile.binding import ModbusAt
-from drivers.profile.plan import Block, cut, modbus_blocks
+from drivers.profile.plan import Block, modbus_blocks
 
 places = st.builds(
     lambda address, kind, function: ModbusAt(
@@ -38,9 +38,6 @@ def test_blocks_cover_every_place_within_the_limits(
             and place.address + place.count <= b.address + b.count
         ]
         assert covering
-        words = [(covering[0].address + i) & 0xFFFF for i in range(covering[0].count)]
-        expected = tuple((place.address + i) & 0xFFFF for i in range(place.count))
-        assert cut(place, covering[0], words) == expected
     assert len(blocks) <= len(set(wanted))
 
 
@@ -52,9 +49,3 @@ def test_sixty_registers_are_one_request() -> None:
 def test_the_last_register_does_not_wrap() -> None:
     wanted = [ModbusAt(ModbusWhere(address=a), a) for a in (65524, 65534, 65535)]
     assert modbus_blocks(wanted, ModbusLimits()) == (Block("holding", 65524, 12),)
-
-
-def test_a_short_answer_gives_nothing() -> None:
-    place = ModbusAt(ModbusWhere(address=8, type="u32"), 8)
-    assert cut(place, Block("holding", 0, 10), [0] * 9) is None
-    assert cut(place, Block("input", 0, 10), [0] * 10) is None

@@ -1,0 +1,100 @@
+"""What carries the frames: a TCP connection, the same under TLS, or a serial line."""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+from collections.abc import Awaitable, Callable
+from functools import partial
+from typing import Protocol
+
+from drivers.address import Address, TlsFiles
+
+OnData = Callable[[bytes], None]
+OnLost = Callable[[], None]
+
+
+class Wire(Protocol):
+    """An open way to a device."""
+
+    def write(self, data: bytes) -> None:
+        """Send, at once."""
+
+    def close(self) -> None:
+        """Let go; nothing is called back any more."""
+
+
+#: opens a way; raises OSError where there is none
+Dial = Callable[[OnData, OnLost], Awaitable[Wire]]
+
+
+class Stream(asyncio.Protocol):
+    """A TCP connection, plain or under TLS."""
+
+    def __init__(self, on_data: OnData, on_lost: OnLost) -> None:
+        self._on_data, self._on_lost = on_data, on_lost
+        self._open = True
+        self._transport: asyncio.Transport | None = None
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport)
+        self._transport = transport
+
+    def data_received(self, data: bytes) -> None:
+        if self._open:
+            self._on_data(data)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        if self._open:
+            self._open = False
+            self._on_lost()
+
+    def write(self, data: bytes) -> None:
+        if self._transport is not None:
+            self._transport.write(data)
+
+    def close(self) -> None:
+        self._open = False
+        if self._transport is not None:
+            self._transport.close()
+
+
+def dial_for(address: Address) -> Dial:
+    """How the way to an address is opened."""
+    if address.line is not None:
+        # pyserial loads when a serial line is there: most sites have none.
+        from drivers.modbus.serial_line import open_line
+
+        return partial(open_line, address.line)
+    return partial(_connect, address)
+
+
+async def _connect(address: Address, on_data: OnData, on_lost: OnLost) -> Wire:
+    loop = asyncio.get_running_loop()
+    context, name = None, None
+    if address.tls is not None:
+        # Read anew for each connection, so that a renewed certificate needs no restart.
+        context = await asyncio.to_thread(trust, address.tls)
+        name = address.tls.name or address.host
+    _, stream = await loop.create_connection(
+        lambda: Stream(on_data, on_lost),
+        address.host,
+        address.port,
+        ssl=context,
+        server_hostname=name,
+        ssl_shutdown_timeout=1.0 if context else None,
+    )
+    return stream
+
+
+def trust(files: TlsFiles) -> ssl.SSLContext:
+    """TLS 1.2 or newer with the device's name checked; our own certificate where there is one.
+
+    Raises:
+        OSError: a file that cannot be read or holds no such thing.
+    """
+    context = ssl.create_default_context(cafile=files.ca)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    if files.cert is not None:
+        context.load_cert_chain(files.cert, files.key)
+    return context
