@@ -3,6 +3,9 @@
 One task per device and poll class, spread over the period. A task waits only for its own device,
 so a dead or slow one changes nobody else's period; how long it is left alone is the transport's
 business (`drivers.transport.Patience`), and here its reads simply come back at once, all BAD.
+
+Readers whose turns come close together are woken together (`_Beats`): to wake a sleeping process
+costs as much as to read a device.
 """
 
 from __future__ import annotations
@@ -35,6 +38,11 @@ FIRST_RESTART_S: Final = 1.0
 LONGEST_RESTART_S: Final = 60.0
 #: a reader that still runs this long after it was cancelled is cancelled again, seconds
 CANCEL_AGAIN_S: Final = 0.5
+#: turns are put off by no more than this, so that several are begun at once, seconds
+SHORTEST_BEAT_S: Final = 0.005
+LONGEST_BEAT_S: Final = 0.05
+#: looks that are begun at once where there are many: answers that come together fill a buffer
+LOOKS_A_BEAT: Final = 32
 #: a device is not looked at out of turn more often than this, whoever asks, seconds
 URGENT_EVERY_S: Final = 1.0
 
@@ -61,13 +69,46 @@ class DeviceHealth:
     detail: str = ""
 
 
+class _Beats:
+    """Wakes whoever is due within the same few milliseconds by one timer."""
+
+    def __init__(self, clock: Clock, step_s: float) -> None:
+        self._clock = clock
+        self._step_s = step_s
+        self._due: dict[int, list[asyncio.Future[bool]]] = {}
+
+    def call(self, nap: asyncio.Future[bool], due_s: float) -> None:
+        """End a nap, with False, at the first beat that is not before `due_s` (monotonic)."""
+        beat = math.ceil(due_s / self._step_s)
+        naps = self._due.get(beat)
+        if naps is None:
+            naps = self._due[beat] = []
+            wait_s = max(beat * self._step_s - self._clock.monotonic_s(), 0.0)
+            asyncio.get_running_loop().call_later(wait_s, self._ring, beat)
+        naps.append(nap)
+
+    def _ring(self, beat: int) -> None:
+        for nap in self._due.pop(beat):
+            _end_nap(nap, False)
+
+
+def _beat_s(periods_s: Sequence[float]) -> float:
+    """Seconds from beat to beat for readers with these periods."""
+    looks_per_s = sum(1.0 / period_s for period_s in periods_s)
+    together_s = LOOKS_A_BEAT / max(looks_per_s, 1e-9)
+    step_s = min(max(together_s, SHORTEST_BEAT_S), LONGEST_BEAT_S)
+    return min(step_s, 0.1 * min(periods_s, default=1.0))
+
+
 class _Watch:
     """What is known of one device; its readers write here."""
 
-    def __init__(self, device: Device) -> None:
+    def __init__(self, device: Device, beats: _Beats) -> None:
         self.device = device
+        self._beats = beats
         self.failures: dict[str, int] = {}
         self.late: dict[str, bool] = {}
+        self.named_slow: set[str] = set()
         self.overruns = 0
         self.last_good_ms: int | None = None
         self.first_look_s: float | None = None
@@ -78,16 +119,14 @@ class _Watch:
         self.calls = 0
         self._naps: set[asyncio.Future[bool]] = set()
 
-    async def nap(self, wait_s: float) -> bool:
-        """Sleep; True when `wake` ended it before its time."""
-        loop = asyncio.get_running_loop()
-        nap: asyncio.Future[bool] = loop.create_future()
-        alarm = loop.call_later(wait_s, _end_nap, nap, False)
+    async def nap(self, due_s: float) -> bool:
+        """Sleep until the beat that is due; True when `wake` ended it before its time."""
+        nap: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
+        self._beats.call(nap, due_s)
         self._naps.add(nap)
         try:
             return await nap
         finally:
-            alarm.cancel()
             self._naps.discard(nap)
 
     def wake(self) -> None:
@@ -100,21 +139,24 @@ class _Watch:
         """Whether it has been watched for no longer than a start takes."""
         return self.first_look_s is None or self.last_look_s - self.first_look_s < GRACE_S
 
-    def health(self) -> DeviceHealth:
+    def state(self) -> str:
+        """How it answers, in one word; see `DeviceHealth`."""
         worst = max(self.failures.values(), default=0)
         never_heard = self.last_good_ms is None and worst > 0
         if not self.failures or (never_heard and self.is_new()):
-            state = "unknown"
-        elif worst >= DEAD_AFTER:
-            state = "bad"
-        else:
-            state = "slow" if any(self.late.values()) else "good"
+            return "unknown"
+        if worst >= DEAD_AFTER:
+            return "bad"
+        return "slow" if any(self.late.values()) else "good"
+
+    def health(self) -> DeviceHealth:
+        state = self.state()
         return DeviceHealth(
             self.device.id,
             self.device.endpoint,
             state,
             self.last_good_ms,
-            worst,
+            max(self.failures.values(), default=0),
             self.overruns,
             self.detail if state in ("bad", "slow") else "",
         )
@@ -143,7 +185,9 @@ class Collector:
         self._clock = clock
         self._rng = rng
         self._on_scan = on_scan
-        self._watches = tuple(_Watch(device) for device in devices)
+        periods = [device.period_s(layout) for device in devices for layout in device.layouts]
+        beats = _Beats(clock, _beat_s(periods))
+        self._watches = tuple(_Watch(device, beats) for device in devices)
         self._by_name = {watch.device.id: watch for watch in self._watches}
 
     async def run(self) -> None:
@@ -201,11 +245,12 @@ class Collector:
         while True:
             urgent = calls != watch.calls
             if not urgent:
-                urgent = await watch.nap(max(due_s - self._clock.monotonic_s(), 0.0))
+                urgent = await watch.nap(due_s)
             calls = watch.calls
-            started_s = self._clock.monotonic_s()
+            # A turn counts from when it was due: one that had to wait for us is late as well.
+            from_s = self._clock.monotonic_s() if urgent else due_s
             scan = await watch.device.read(layout)
-            took_s = self._clock.monotonic_s() - started_s
+            took_s = self._clock.monotonic_s() - from_s
             number = self._image.update(scan)
             self._sink.put(scan)
             self._note(watch, scan, took_s, period_s)
@@ -214,18 +259,19 @@ class Collector:
             if urgent and self._clock.monotonic_s() < due_s:
                 continue
             # An overrun skips the turns that it missed; it never catches up in a burst.
-            due_s += period_s * max(1.0, -(-took_s // period_s))
+            due_s += period_s * max(1.0, -((due_s - self._clock.monotonic_s()) // period_s))
 
     def _note(self, watch: _Watch, scan: Scan, took_s: float, period_s: float) -> None:
         key, device = scan.layout.key, watch.device
         watch.last_look_s = self._clock.monotonic_s()
         if watch.first_look_s is None:
             watch.first_look_s = watch.last_look_s
-        spoke = answered(scan)
+        fine = not scan.quality.any()
+        spoke = fine or answered(scan)
         late = took_s > period_s
         if spoke:
             watch.failures[key] = 0
-            if bool(((scan.quality & 0b11) != int(Grade.BAD)).any()):
+            if fine or bool(((scan.quality & 0b11) != int(Grade.BAD)).any()):
                 watch.last_good_ms = scan.received_ms
         else:
             watch.failures[key] = watch.failures.get(key, 0) + 1
@@ -233,16 +279,19 @@ class Collector:
             watch.detail = f"no usable answer from {device.endpoint}: {flaw.name.lower()}"
         if late:
             watch.overruns += 1
-            if spoke and not watch.late.get(key):
+            if spoke:
                 watch.detail = f"a look took {took_s:.2f} s of a period of {period_s:g} s"
-                if not watch.is_new():
+                if key not in watch.named_slow and not watch.is_new():
+                    watch.named_slow.add(key)
                     log.warning("device slow", device=device.id, detail=watch.detail)
+        else:
+            watch.named_slow.discard(key)
         watch.late[key] = late and spoke
-        health = watch.health()
-        if health.state == "bad" and not watch.reported:
+        state = watch.state()
+        if state == "bad" and not watch.reported:
             watch.reported = True
-            log.warning("device unreachable", device=device.id, detail=health.detail)
-        elif watch.reported and health.state in ("good", "slow"):
+            log.warning("device unreachable", device=device.id, detail=watch.detail)
+        elif watch.reported and state in ("good", "slow"):
             watch.reported = False
             log.info("device back", device=device.id)
 

@@ -312,3 +312,43 @@ def test_a_call_while_a_look_is_under_way_is_not_lost() -> None:
         await asyncio.gather(task, return_exceptions=True)
 
     in_virtual_time(main)
+
+
+def test_turns_that_come_close_together_are_begun_together() -> None:
+    async def main(clock: LoopClock) -> Hall:
+        hall = Hall(clock, [f"d{i}" for i in range(100)])
+        await hall.run_for(20.0)
+        return hall
+
+    hall = in_virtual_time(main)
+    looks = defaultdict(list)
+    for at_s, device, _ in hall.seen:
+        if device == "d7":
+            looks[device].append(at_s)
+    begun = {round(at_s * 1000.0) for at_s, _, _ in hall.seen if at_s > 19.0}
+    assert 10 < len(begun) < 40  # some 110 looks a second
+    gaps = [b - a for a, b in pairwise(looks["d7"])]
+    assert sum(gaps) / len(gaps) > 0.85  # a turn each second, and one each ten: none came early
+
+
+def test_a_look_that_ends_after_its_period_is_counted_and_named() -> None:
+    class Slow(ProfiledDevice):
+        """Answers, but not within its period."""
+
+        async def read(self, layout: Layout) -> Scan:
+            await asyncio.sleep(1.4 if layout.poll_class == "fast" else 0.0)
+            return await super().read(layout)
+
+    async def main(clock: LoopClock) -> tuple[Hall, list]:
+        hall = Hall(clock, ["a", "b"])
+        hall.devices[0].__class__ = Slow
+        with capture_logs() as logs:
+            await hall.run_for(60.0)
+        return hall, logs
+
+    hall, logs = in_virtual_time(main)
+    assert (hall.health("a").state, hall.health("b").state) == ("slow", "good")
+    assert hall.health("a").overruns >= 28
+    assert hall.health("b").overruns == 0
+    told = [entry for entry in logs if entry["event"] == "device slow"]
+    assert {entry["device"] for entry in told} == {"a"}
