@@ -22,8 +22,12 @@ from facility.points import Flaw
 
 #: no request of a look begins later than this; the last one has to end before a device's deadline
 LOOK_DEADLINE_S: Final = 3.5
-#: a variable that made the agent refuse a request is tried again after this long
-TRY_AGAIN_S: Final = 600.0
+#: a variable that an agent has not is tried again after this long: firmware is updated
+ABSENT_AGAIN_S: Final = 600.0
+#: the same for one over which it is in trouble: it may be starting
+TROUBLE_AGAIN_S: Final = 30.0
+#: the same where everything that was asked for was refused
+STARTING_AGAIN_S: Final = 5.0
 #: statuses that say there is no such variable (for us); others are the agent's own trouble
 _ABSENT: Final = frozenset({2, 6, 16})
 
@@ -80,6 +84,7 @@ class Looker:
                 return Look((Flaw.TIMEOUT,) * len(places.at), False)
         found: dict[Oid, Answer] = {oid: flaw for oid, (flaw, _) in self._refused.items()}
         finished = await self._gather(plan.questions, found)
+        self._doubt({at.oid for at in places.at if isinstance(at, SnmpAt)})
         answers = tuple(
             found.get(at.oid, Flaw.TIMEOUT) if isinstance(at, SnmpAt) else Flaw.UNDECODABLE
             for at in places.at
@@ -161,24 +166,34 @@ class Looker:
             self._lower(size // 2)
             return grouped(oids, self.most)
         flaw = Flaw.REFUSED if reply.status in _ABSENT else Flaw.DEVICE_FAULT
-        if not 1 <= reply.index <= size:
+        if not 1 <= reply.blamed <= size:
             if size > 1:  # one of them is to blame, and it does not say which
                 return (
                     *grouped(oids[: size // 2], self.most),
                     *grouped(oids[size // 2 :], self.most),
                 )
-            reply_index = 1
+            blamed = 1
         else:
-            reply_index = reply.index
-        self._refuse(oids[reply_index - 1], flaw, found)
-        return grouped(oids[: reply_index - 1] + oids[reply_index:], self.most)
+            blamed = reply.blamed
+        self._refuse(oids[blamed - 1], flaw, found)
+        return grouped(oids[: blamed - 1] + oids[blamed:], self.most)
 
     def _refuse(self, oid: Oid, flaw: Flaw, found: dict[Oid, Answer]) -> None:
-        again_s = self._clock.monotonic_s() + TRY_AGAIN_S
+        wait_s = ABSENT_AGAIN_S if flaw is Flaw.REFUSED else TROUBLE_AGAIN_S
+        again_s = self._clock.monotonic_s() + wait_s
         found[oid] = flaw
         self._refused[oid] = (flaw, again_s)
         self._again_s = min(self._again_s, again_s)
         self._lesson += 1
+
+    def _doubt(self, oids: set[Oid]) -> None:
+        """Ask soon again where everything was refused: an agent that starts refuses all."""
+        if oids and oids <= self._refused.keys():
+            again_s = self._clock.monotonic_s() + STARTING_AGAIN_S
+            for oid in oids:
+                flaw, due_s = self._refused[oid]
+                self._refused[oid] = (flaw, min(due_s, again_s))
+            self._again_s = min(self._again_s, again_s)
 
     def _forgive(self) -> None:
         now_s = self._clock.monotonic_s()

@@ -13,7 +13,7 @@ from drivers.address import Address
 from drivers.credentials import Credentials
 from drivers.snmp import ber, pdu
 from drivers.snmp.community import V1, V2C, Envelope
-from drivers.snmp.question import Oid, Question, Reply, question, variables_of
+from drivers.snmp.question import Oid, Question, Reply, listed, variables_of
 from drivers.snmp.v3 import session
 from drivers.snmp.values import recall
 from drivers.snmp.wire import Sockaddr, Wire
@@ -67,7 +67,7 @@ class OwnReader:
 
         def values(data: bytes, head: pdu.Head) -> Reply:
             answers, came = question.read(data, head.start, head.stop)
-            return Reply(answers, (), came, head.status, head.index)
+            return Reply(answers, (), came, head.status, head.blamed)
 
         if self._envelope is not None:
             return await self._prepared(self._envelope, question, values, attempts)
@@ -75,11 +75,11 @@ class OwnReader:
 
     async def after(self, oid: Oid) -> Reply | None:
         """GETNEXT of one name."""
-        return await self._ask(pdu.GET_NEXT, question((oid,)).variables, _named, 2)
+        return await self._ask(pdu.GET_NEXT, listed([ber.encode_oid(oid)]), _named, 2)
 
     async def bulk(self, oid: Oid, repetitions: int, attempts: int = 1) -> Reply | None:
         """GETBULK from one name on."""
-        variables = question((oid,)).variables
+        variables = listed([ber.encode_oid(oid)])
         return await self._ask(pdu.GET_BULK, variables, _named, attempts, second=repetitions)
 
     async def set(self, oid: Oid, value: bytes) -> Reply | None:
@@ -222,7 +222,7 @@ def _named(data: bytes, head: pdu.Head) -> Reply:
         _, start, stop = ber.element(name, 0, len(name))
         names.append(ber.arcs(name[start:stop]))
     answers = tuple(recall(value) for _, value in pairs)
-    return Reply(answers, tuple(names), len(pairs), head.status, head.index)
+    return Reply(answers, tuple(names), len(pairs), head.status, head.blamed)
 
 
 def _renumbered(request: bytes, number: int) -> bytes:

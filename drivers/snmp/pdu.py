@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 from drivers.snmp import ber
 
@@ -45,20 +44,19 @@ LEAST_ID: Final = 0x0100_0000
 MOST_ID: Final = 0x7FFF_FFFF
 
 
-@dataclass(frozen=True, slots=True)
-class Head:
+class Head(NamedTuple):
     """An answer without its variables.
 
     Attributes:
         kind: RESPONSE or REPORT.
-        status, index: error status, and the variable it is about, counted from 1; 0 when none.
+        status, blamed: error status, and the variable it is about, counted from 1; 0 when none.
         start, stop: where in the datagram the list of variables lies.
     """
 
     kind: int
     id: int
     status: int
-    index: int
+    blamed: int
     start: int
     stop: int
 

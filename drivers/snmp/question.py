@@ -8,10 +8,9 @@ the values. Only an answer of another form is taken apart element by element.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
 from functools import lru_cache
-from typing import Final
+from typing import Final, NamedTuple
 
 from drivers.profile.codec import Answer
 from drivers.snmp import ber
@@ -32,22 +31,21 @@ VALUE_OCTETS: Final = 9
 ANSWER_OCTETS: Final = 1300
 
 
-@dataclass(frozen=True, slots=True)
-class Reply:
+class Reply(NamedTuple):
     """What came back.
 
     Attributes:
         answers: to a GET, one for each variable asked for, in that order; else in the agent's.
         names: of the answers; only where they are not the ones that were asked for.
         came: variables that were in the answer.
-        status, index: error status (RFC 3416) and the variable it is about, counted from 1.
+        status, blamed: error status (RFC 3416) and the variable it is about, counted from 1.
     """
 
     answers: Sequence[Answer]
     names: Sequence[Oid] = ()
     came: int = 0
     status: int = 0
-    index: int = 0
+    blamed: int = 0
 
 
 class Question:
@@ -56,10 +54,7 @@ class Question:
     def __init__(self, oids: tuple[Oid, ...]) -> None:
         self.oids = oids
         self._names = tuple(ber.encode_oid(oid) for oid in oids)
-        #: the list of variables of a request, values empty
-        self.variables = ber.encode(
-            ber.SEQUENCE, b"".join(ber.encode(ber.SEQUENCE, name + _NULL) for name in self._names)
-        )
+        self.variables = listed(self._names)
         self._lengths: list[set[int]] = [set() for _ in oids]
         self._pattern: re.Pattern[bytes] | None = None
         self._made = 0
@@ -141,6 +136,13 @@ def variables_of(data: bytes, start: int, stop: int) -> list[tuple[bytes, bytes]
         pairs.append((data[first:value_at], data[value_at:after]))
         at = after
     return pairs
+
+
+def listed(names: Iterable[bytes]) -> bytes:
+    """The list of variables of a request: names as elements, values empty."""
+    return ber.encode(
+        ber.SEQUENCE, b"".join(ber.encode(ber.SEQUENCE, name + _NULL) for name in names)
+    )
 
 
 @lru_cache(maxsize=4096)

@@ -9,6 +9,7 @@ ones of snmpsim-data are installed with the tests. Our own agent plays them.
 
 from __future__ import annotations
 
+import asyncio
 import os
 from collections.abc import Callable
 from importlib.util import find_spec
@@ -20,7 +21,9 @@ from gufo.snmp.aio import SnmpSession
 
 from drivers.address import Address
 from drivers.credentials import Credentials
-from drivers.profile.binding import Places
+from drivers.profile import SnmpWhere
+from drivers.profile.binding import Places, SnmpAt
+from drivers.sim import ber
 from drivers.snmp import SnmpTransport
 from drivers.snmp.own import OwnReader
 from drivers.snmp.reader import Reader
@@ -28,7 +31,7 @@ from drivers.snmp.reference import ReferenceReader
 from drivers.snmp.values import value_of
 from drivers.transport import Links
 from facility.points import Flaw
-from tests.drivers.snmp.rig import Oid, place, recorded, same, table, wire
+from tests.drivers.snmp.rig import Oid, echoed, place, recorded, same, table, text, wire
 from tests.drivers.wires import links
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning:pysnmp")
@@ -124,3 +127,41 @@ async def test_every_reader_reads_a_recording_alike_and_as_it_is_written(path: P
     assert walked[0].names == walked[1].names
     assert same(walked[0].answers, walked[1].answers)
     assert list(walked[0].names) == below
+
+
+async def test_the_reference_leaves_no_engine_and_no_socket_behind() -> None:
+    async with wire(table({(1, 3, 6, 1, 2, 1, 1, 1, 0): text("card")})) as agent:
+        before = len(os.listdir("/proc/self/fd"))
+        for _ in range(5):
+            shared, address = links(), Address("snmp", "127.0.0.1", agent.port)
+            reader = ReferenceReader(address, shared, Credentials())
+            snmp = SnmpTransport(address, shared, Credentials(), reader=reader)
+            assert await snmp.get((1, 3, 6, 1, 2, 1, 1, 1, 0)) == b"card"
+            await snmp.close()
+        await asyncio.sleep(0.05)
+        assert len(os.listdir("/proc/self/fd")) == before
+
+
+@pytest.mark.parametrize("make", READERS)
+async def test_every_reader_writes_once_and_hears_what_the_agent_says(make: MakeReader) -> None:
+    oid = (1, 3, 6, 1, 4, 1, 9, 1, 1)
+    written: list[tuple[Oid, int, bytes]] = []
+    status = 0
+
+    def takes(request: ber.Request) -> bytes:
+        written.extend(request.variables)
+        return echoed(request, status, 1 if status else 0)
+
+    async with wire(takes) as agent:
+        shared, address = links(), Address("snmp", "127.0.0.1", agent.port)
+        snmp = SnmpTransport(
+            address, shared, Credentials(), reader=make(address, shared, Credentials())
+        )
+        where = SnmpAt(SnmpWhere(oid=oid, syntax="gauge32"), oid)
+        assert (await snmp.put(where, 2**31)).outcome == "accepted"
+        status = 17
+        refused = await snmp.put(where, 5)
+        assert (refused.outcome, refused.detail) == ("rejected", "notWritable")
+        assert (await snmp.put(where, 2**40)).outcome == "rejected"
+        await snmp.close()
+    assert written == [(oid, 0x42, b"\x00\x80\x00\x00\x00"), (oid, 0x42, b"\x05")]

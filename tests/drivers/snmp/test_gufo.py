@@ -40,7 +40,7 @@ def by_us(answer: Answer) -> Reply:
     data = answer(ber.Request(b"public", ber.GET, 1 << 25, 0, 0, variables))
     head = Envelope(V2C, "public").unwrap(data)
     answers, came = question.read(data, head.start, head.stop)
-    return Reply(answers, (), came, head.status, head.index)
+    return Reply(answers, (), came, head.status, head.blamed)
 
 
 def numbered(first: ber.Value, second: ber.Value) -> Answer:
@@ -63,7 +63,7 @@ def test_it_takes_the_numbers_beside_an_error_for_values() -> None:
         return ber.response(request, [(oid, integer(7)) for oid in ASKED], 5, 1)
 
     assert list(by_gufo(failing).values()) == [7, 7]
-    assert (by_us(failing).status, by_us(failing).index) == (5, 1)
+    assert (by_us(failing).status, by_us(failing).blamed) == (5, 1)
 
 
 def test_it_cannot_tell_too_big_from_an_agent_that_has_nothing() -> None:

@@ -17,8 +17,10 @@ from drivers.profile.binding import Places, SnmpAt
 from drivers.sim import ber
 from drivers.snmp import SnmpTransport
 from drivers.snmp.agreement import disagreements
-from drivers.snmp.looking import TRY_AGAIN_S
+from drivers.snmp.looking import ABSENT_AGAIN_S, STARTING_AGAIN_S
 from drivers.snmp.walk import REPETITIONS
+from drivers.transport import Links
+from facility.clock import SystemClock
 from facility.points import Flaw
 from tests.drivers.snmp.rig import (
     COLUMN,
@@ -38,6 +40,15 @@ from tests.drivers.snmp.rig import (
 from tests.drivers.wires import links, looked
 
 ROWS = SnmpWhere(oid=COLUMN, index=("row",))
+
+
+class LaterClock(SystemClock):
+    """The machine's clock, put forward."""
+
+    later_s = 0.0
+
+    def monotonic_s(self) -> float:
+        return super().monotonic_s() + self.later_s
 
 
 def strict(values: dict[Oid, ber.Value], status: int = 2) -> Respond:
@@ -210,16 +221,13 @@ async def test_a_v1_agent_that_lacks_one_variable_still_gives_the_others() -> No
 
 async def test_what_was_refused_is_tried_again_after_a_while() -> None:
     values = numbers(3)
-    clock_s = 0.0
-    async with agent(strict(values), V1) as (snmp, _):
-        clock = snmp._looker._clock
-        real = clock.monotonic_s
-        clock.monotonic_s = lambda: real() + clock_s  # type: ignore[method-assign]
+    clock = LaterClock()
+    async with agent(strict(values), V1, shared=Links(clock)) as (snmp, _):
         places = Places((at(1), at(9)))
         assert same(await snmp.fetch(places), (1, Flaw.REFUSED))
         values[(*COLUMN, 9)] = integer(9)  # a firmware update brought it
         assert same(await snmp.fetch(places), (1, Flaw.REFUSED))
-        clock_s = TRY_AGAIN_S + 1.0
+        clock.later_s = ABSENT_AGAIN_S + 1.0
         assert same(await snmp.fetch(places), (1, 9))
 
 
@@ -446,3 +454,20 @@ async def test_a_name_with_two_addresses_is_read_at_the_one_that_answers(
         snmp._patience.answered()
         assert same(await snmp.fetch(Places((at(2),))), (2,))
         await snmp.close()
+
+
+async def test_an_agent_that_refuses_everything_while_it_starts_is_not_taken_at_its_word() -> None:
+    answer = table(numbers(5))
+    started = False
+
+    def starting(request: ber.Request) -> bytes | None:
+        return answer(request) if started else echoed(request, 5, 1)
+
+    clock = LaterClock()
+    async with agent(starting, shared=Links(clock)) as (snmp, wire_):
+        places = Places(tuple(at(i) for i in range(5)))
+        for _ in range(3):
+            assert same(await snmp.fetch(places), [Flaw.DEVICE_FAULT] * 5)
+        assert len(wire_.asked) == 5
+        started, clock.later_s = True, STARTING_AGAIN_S + 1.0
+        assert same(await snmp.fetch(places), range(5))
