@@ -1,0 +1,1 @@
+"""A fleet of prebuilt devices on loopback, and the collector that is measured against it."""

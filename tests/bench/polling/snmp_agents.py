@@ -1,0 +1,156 @@
+"""SNMP agents for the bench: one socket each, answers prebuilt, only request ids are patched.
+
+Run as `python -m tests.bench.polling.snmp_agents FLEET`.
+"""
+
+from __future__ import annotations
+
+import heapq
+import select
+import socket
+import sys
+import time
+from bisect import bisect_right
+from typing import Final
+
+from drivers.profile.binding import SnmpAt
+from drivers.profile.codec import encode
+from drivers.sim import ber
+from drivers.sim.serve_snmp import MAX_VARIABLES, encoded
+from tests.bench.polling.fleet import Fleet, binding_of, delay_s, host_of, reading_of
+from tests.bench.polling.serving import fleet_asked, listening
+
+#: more different requests than the clients of this bench have
+MOST_KEPT: Final = 4096
+
+
+class Answers:
+    """What every agent says: the same of all, because all have the same OIDs and values."""
+
+    def __init__(self) -> None:
+        self._values: dict[ber.Oid, ber.Value] = {}
+        for point in binding_of("snmp", 0, 1.0).all():
+            assert isinstance(point.at, SnmpAt)
+            raw = encode(point, reading_of(point))
+            assert raw is not None
+            self._values[point.at.oid] = encoded(point.at.where.syntax, raw)
+        self._order = sorted(self._values)
+        self._kept: dict[bytes, tuple[bytes, bytes]] = {}
+
+    def to(self, request: bytes) -> bytes | None:
+        """The answer to a datagram; None to one that is no request."""
+        try:
+            at = _request_id_at(request)
+            end = at + 1 + request[at]
+            number = request[at + 1 : end]
+            key = request[: at + 1] + request[end:]
+            kept = self._kept.get(key)
+            if kept is None:
+                kept = self._built(ber.parse(request), number)
+                if len(self._kept) < MOST_KEPT:
+                    self._kept[key] = kept
+        except (ber.BerError, ValueError, IndexError):
+            return None
+        return kept[0] + number + kept[1]
+
+    def _built(self, asked: ber.Request, number: bytes) -> tuple[bytes, bytes]:
+        """The bytes before and after the request id, which is sent back as it came."""
+        listed = b"".join(
+            ber.element(
+                ber.SEQUENCE,
+                ber.element(ber.OID, ber.of_oid(name)) + ber.element(value.tag, value.body),
+            )
+            for name, value in self._answer(asked)
+        )
+        none = ber.element(ber.INTEGER, ber.of_integer(0))
+        tail = none + none + ber.element(ber.SEQUENCE, listed)
+        head = ber.element(ber.INTEGER, ber.of_integer(ber.V2C))
+        head += ber.element(ber.OCTETS, asked.community)
+        pdu = ber.element(ber.RESPONSE, ber.element(ber.INTEGER, number) + tail)
+        message = ber.element(ber.SEQUENCE, head + pdu)
+        return message[: len(message) - len(tail) - len(number)], tail
+
+    def _answer(self, asked: ber.Request) -> list[tuple[ber.Oid, ber.Value]]:
+        names = [name for name, _, _ in asked.variables]
+        if asked.kind == ber.GET:
+            missing = ber.Value(ber.NO_SUCH_INSTANCE)
+            return [(name, self._values.get(name, missing)) for name in names]
+        if asked.kind == ber.GET_NEXT:
+            return [self._after(name) for name in names]
+        if asked.kind != ber.GET_BULK:
+            raise ber.BerError("only reads are served")
+        found = [self._after(name) for name in names[: asked.first]]
+        here = names[asked.first :]
+        for _ in range(asked.second):
+            row = [self._after(name) for name in here]
+            here = [name for name, _ in row]
+            found += row
+            if not row or len(found) >= MAX_VARIABLES:
+                break
+        return found[:MAX_VARIABLES]
+
+    def _after(self, name: ber.Oid) -> tuple[ber.Oid, ber.Value]:
+        at = bisect_right(self._order, name)
+        if at == len(self._order):
+            return name, ber.Value(ber.END_OF_MIB_VIEW)
+        return self._order[at], self._values[self._order[at]]
+
+
+def _request_id_at(message: bytes) -> int:
+    """Where the length octet of the request id stands.
+
+    Raises:
+        IndexError: there is none.
+    """
+    at = 2 + (message[1] & 0x7F if message[1] & 0x80 else 0)  # the outer sequence
+    at += 2 + message[at + 1]  # version
+    at += 2 + message[at + 1]  # community
+    at += 2 + (message[at + 1] & 0x7F if message[at + 1] & 0x80 else 0)  # the PDU
+    return at + 1
+
+
+def bound(fleet: Fleet) -> dict[int, socket.socket]:
+    """A socket for each device; the dead ones have theirs too, and say nothing."""
+    found = {}
+    for number in range(fleet.snmp):
+        found[number] = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        found[number].bind((host_of("snmp", number), 0))
+        found[number].setblocking(False)
+    return found
+
+
+def main() -> None:
+    """Serve until the bench closes our standard input."""
+    fleet = fleet_asked()
+    sockets, answers = bound(fleet), Answers()
+    poll = select.epoll()
+    poll.register(sys.stdin.fileno(), select.EPOLLIN)
+    numbers = {}
+    for number, each in sockets.items():
+        if fleet.state(number) != "dead":
+            numbers[each.fileno()] = number
+            poll.register(each.fileno(), select.EPOLLIN)
+    listening({number: each.getsockname()[1] for number, each in sockets.items()})
+    later: list[tuple[float, int, bytes, tuple[str, int]]] = []
+    while True:
+        wait_s = max(later[0][0] - time.monotonic(), 0.0) if later else -1
+        for file, _ in poll.poll(wait_s):
+            if file == sys.stdin.fileno():
+                return
+            number = numbers[file]
+            request, client = sockets[number].recvfrom(65535)
+            answer = answers.to(request)
+            if answer is None:
+                continue
+            if fleet.state(number) == "slow":
+                due_s = time.monotonic() + delay_s(number)
+                heapq.heappush(later, (due_s, number, answer, client))
+            else:
+                sockets[number].sendto(answer, client)
+        while later and later[0][0] <= time.monotonic():
+            _, number, answer, client = heapq.heappop(later)
+            sockets[number].sendto(answer, client)
+
+
+if __name__ == "__main__":
+    main()
