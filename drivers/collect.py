@@ -19,6 +19,7 @@ from typing import Final
 
 import structlog
 
+from drivers.transport import Troubled
 from facility.clock import Clock
 from facility.points import Flaw, Grade, Layout, Scan, flaw_of
 from facility.ports import Device, SampleSink
@@ -276,7 +277,9 @@ class Collector:
         else:
             watch.failures[key] = watch.failures.get(key, 0) + 1
             flaw = flaw_of(int(scan.quality[0])) if len(scan.quality) else Flaw.TIMEOUT
-            watch.detail = f"no usable answer from {device.endpoint}: {flaw.name.lower()}"
+            why = device.trouble if isinstance(device, Troubled) else ""
+            why = why or flaw.name.lower()
+            watch.detail = f"no usable answer from {device.endpoint}: {why}"
         if late:
             watch.overruns += 1
             if spoke:

@@ -12,7 +12,7 @@ import asyncio
 import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Final, Protocol, TypeVar
+from typing import Final, Protocol, TypeVar, runtime_checkable
 
 from drivers.profile import SnmpWhere
 from drivers.profile.binding import At, Places
@@ -74,6 +74,15 @@ class Transport(Protocol):
 
     async def close(self) -> None:
         """Let go of the wire."""
+
+
+@runtime_checkable
+class Troubled(Protocol):
+    """A transport or device that may know in words why it got no answer."""
+
+    @property
+    def trouble(self) -> str:
+        """The agent's own words or ours; empty where it is just silent."""
 
 
 class Patience:

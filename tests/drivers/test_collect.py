@@ -352,3 +352,16 @@ def test_a_look_that_ends_after_its_period_is_counted_and_named() -> None:
     assert hall.health("b").overruns == 0
     told = [entry for entry in logs if entry["event"] == "device slow"]
     assert {entry["device"] for entry in told} == {"a"}
+
+
+def test_the_agents_own_words_for_why_it_does_not_serve_us_are_shown() -> None:
+    async def main(clock: LoopClock) -> Hall:
+        hall = Hall(clock, ["ups"])
+        hall.plant.health.update(ups="dead")
+        hall.devices[0].transport.trouble = "it does not know this user"
+        await hall.run_for(30.0)
+        return hall
+
+    told = in_virtual_time(main).health("ups")
+    assert told.state == "bad"
+    assert told.detail.endswith(": it does not know this user")
