@@ -158,7 +158,7 @@ class NamedVariables:
         for name in at.names:
             all_of_them = (self._suffixes or {}).get(name, ())
             here = [s for s in all_of_them if s[: len(at.within)] == at.within]
-            if len(here) == 1:
+            if len(here) == 1 or (here and self._variables is not None and self._variables.twins):
                 return here[0]
         return None
 

@@ -343,6 +343,8 @@ class Variables(Strict):
         names, values: columns; the rest of an OID is the same in both.
         scales: column with the scale of each: n above 0 multiplies, n below 0 divides by -n.
         scales_divide: the scales are divisors, all of them: 10 is tenths.
+        twins: variables of one name say the same thing (in other units): the first counts.
+            Without it a name that stands twice is nobody's.
         units: column with the unit of each, a text.
         unit_names: the device's word for a unit -> ours; words that are ours need no entry.
     """
@@ -351,5 +353,6 @@ class Variables(Strict):
     values: Oid
     scales: Oid | None = None
     scales_divide: bool = False
+    twins: bool = False
     units: Oid | None = None
     unit_names: Mapping[str, str] = Field(default_factory=dict)
