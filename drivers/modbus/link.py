@@ -37,6 +37,7 @@ TRIES_OF_SINGLE, TRY_AGAIN_S = 4, 0.25
 HALF_OPEN_AFTER: Final = 2
 #: late answers that are still waited for
 MOST_OVERDUE: Final = 32
+STRAY: Final = "an answer that belongs to no request"
 #: bytes around a PDU: unit and checksum
 RTU_FRAME: Final = 3
 
@@ -85,7 +86,7 @@ class ModbusLink:
         self._wire: Wire | None = None
         self._generation = 0
         self._heard = False
-        self._silences = 0
+        self._silences = self._unheard = 0
         self._ready_s = self._last_byte_s = float("-inf")
         self._transaction = self._rng.randrange(1, 0x10000)
         self._asked: _Asked | None = None
@@ -232,7 +233,7 @@ class ModbusLink:
         return True
 
     def _answered(self) -> None:
-        self._heard, self._silences = True, 0
+        self._heard, self._silences, self._unheard = True, 0, 0
         self._patience.answered()
         if "close_after_each" in self._quirks:
             self.drop()
@@ -292,10 +293,9 @@ class ModbusLink:
             unit, at_s = self._overdue.pop(number)
             self._late(unit, self._clock.monotonic_s() - at_s, frame.pdu)
         else:
-            if not self.odd[Fault.MISMATCHED.value]:
-                log.warning("answer with another number", endpoint=self.name, unit=frame.unit)
-            if asked is None:
-                self.odd[Fault.MISMATCHED.value] += 1
+            self.odd[STRAY] += 1
+            if self.odd[STRAY] == 1:  # a device that miscounts does so all day
+                log.warning(STRAY, endpoint=self.name, unit=frame.unit)
             self._settle(Fault.MISMATCHED if self.numbered else Fault.GARBLED)
 
     def _fits(self, frame: Frame, asked: _Asked) -> bool:
@@ -321,7 +321,10 @@ class ModbusLink:
         if generation != self._generation:
             return
         if not self._heard:
-            self._patience.silent()
+            # One unit that makes its gateway hang up is no reason to leave the others alone.
+            self._unheard += 1
+            if self._unheard > 1:
+                self._patience.silent()
         self.drop()
         self._settle(Fault.HUNG_UP)
 

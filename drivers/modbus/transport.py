@@ -122,6 +122,7 @@ class ModbusTransport:
             answer = await link.ask(self._unit, request, 5, urgent=True)
         finally:
             link.turns.give()
+        link.rest()
         if isinstance(answer, Fault):
             sent = "; nothing was sent" if answer is Fault.AWAY else ""
             return WriteReply("unanswered", answer.value + sent)
@@ -176,7 +177,8 @@ class ModbusTransport:
         answer is silent once, when what came was no answer, and when the unit was busy.
         """
         link, tempo = self._link, self._tempo
-        closed, silent, junk, busy = link.tries(), 2 if tempo.known else 1, GARBLED_TRIES, 0
+        silent, junk, busy = 2 if tempo.known else 1, GARBLED_TRIES, 0
+        closed = 1 if tempo.failures else link.tries()
         while True:
             answer = await self._ask(piece)
             if isinstance(answer, bytes):
@@ -197,6 +199,7 @@ class ModbusTransport:
             if answer is Fault.HUNG_UP:
                 closed -= 1
                 if not closed:
+                    tempo.silent(link.took_s, shared=link.shared)
                     return Flaw.TIMEOUT
             elif answer is Fault.SILENT:
                 silent -= 1
@@ -207,6 +210,7 @@ class ModbusTransport:
             else:
                 junk -= 1
                 if not junk:
+                    tempo.silent(link.took_s, shared=link.shared)
                     return Flaw.UNDECODABLE
 
     async def _ask(self, piece: Piece) -> bytes | Fault:
