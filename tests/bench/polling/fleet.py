@@ -1,7 +1,7 @@
 """Who is in the fleet: how many of each protocol, in which state, read by which profile.
 
-Every twentieth device is slow and two of twenty are dead. What the healthy ones answer agrees
-with physics, so that only a fault of ours can make a reading less than good.
+Every twentieth device is slow and two of twenty are dead. What the healthy ones answer moves and
+agrees with physics, so that only a fault of ours can make a reading less than good.
 """
 
 from __future__ import annotations
@@ -17,24 +17,8 @@ from drivers.profile.binding import Binding, BoundPoint, bind
 PROTOCOLS: Final = ("snmp", "modbus", "mqtt")
 #: one slow device answers after this; the next one only after a request has timed out (1 s)
 SLOW_S: Final = (0.7, 3.0)
-#: what every healthy device says, canonical units; agrees with physics
-READINGS: Final = {
-    ("total", "active_power"): 2_700.0,
-    ("total", "apparent_power"): 2_760.0,
-    ("phase", "active_power"): 900.0,
-    ("phase", "apparent_power"): 920.0,
-    ("phase", "current"): 4.0,
-    ("phase", "voltage"): 230.0,
-    ("outlet", "active_power"): 450.0,
-    ("outlet", "current"): 2.0,
-    ("", "power_factor"): 0.98,
-    ("", "energy"): 1_234_500.0,
-    ("", "state"): 2.0,
-    ("", "temperature"): 24.5,
-    ("", "humidity"): 0.45,
-    ("", "pressure"): 210.0,
-    ("", "flow"): 120.0,
-}
+#: distinct looks at a device, served in turn: what never moves is read from memory, or doubted
+VARIANTS: Final = 32
 _CLASS: Final = {"fast": {"period": "1 s", "stale_after": "5 s"}}
 
 
@@ -108,10 +92,27 @@ def binding_of(protocol: str, number: int, period_s: float) -> Binding:
     return bind(profile_of(protocol), name, PARAMETERS[protocol], period_s=period_s)
 
 
-def reading_of(point: BoundPoint) -> float:
-    """What a healthy device says of a point, in the kind's unit."""
+def reading_of(point: BoundPoint, variant: int = 0) -> float:
+    """What a healthy device says of a point at one of its looks, in the kind's unit.
+
+    All of a look agrees with physics: apparent power is V x I, active power 0.98 of it.
+    """
     part, kind = point.spec.id.part.partition(".")[0], point.spec.id.kind
-    return READINGS.get((part, kind), READINGS.get(("", kind), 0.0))
+    volts, amperes = 228.0 + variant % 5, 4.0 + 0.1 * (variant % 16)
+    phases = 3.0 if part == "total" else 1.0
+    if part == "outlet":
+        amperes *= 0.5
+    return {
+        "voltage": volts,
+        "current": amperes,
+        "apparent_power": phases * volts * amperes,
+        "active_power": 0.98 * phases * volts * amperes,
+        "power_factor": 0.98,
+        "energy": 1_234_500.0,
+        "state": 2.0,
+        "temperature": 24.0 + 0.1 * (variant % 7),
+        "humidity": 0.45 + 0.01 * (variant % 3),
+    }[kind]
 
 
 def _row(part: str, kind: str, table: str, at: dict[str, Any], **more: Any) -> dict[str, Any]:

@@ -12,6 +12,7 @@ import asyncio
 import json
 import sys
 import time
+from functools import cache
 from typing import Final, cast
 
 import uvloop
@@ -26,6 +27,8 @@ CONNACK: Final = bytes((0x20, 2, 0, 0))
 PINGRESP: Final = bytes((0xD0, 0))
 #: a slow node speaks at each third turn
 SLOW_TURNS: Final = 3
+#: different messages of a node
+PACKETS: Final = 4
 _STAMP: Final = 1_800_000_000_000
 
 
@@ -39,23 +42,24 @@ def length_of(size: int) -> bytes:
             return bytes(octets)
 
 
-def message_of(number: int) -> dict[str, object]:
-    """What a node says: an array for each kind of point."""
+@cache
+def message_of(variant: int) -> dict[str, object]:
+    """What a node says at one of its turns: an array for each kind of point."""
     told: dict[str, object] = {"utc_ms": _STAMP}
-    for point in binding_of("mqtt", number, 1.0).all():
+    for point in binding_of("mqtt", 0, 1.0).all():
         assert isinstance(point.at, MqttAt)
         array = told.setdefault(str(point.at.path[0]), [])
         assert isinstance(array, list)
-        array.append(encode(point, reading_of(point)))
+        array.append(encode(point, reading_of(point, variant)))
     return told
 
 
 class Packet:
     """A node's PUBLISH with a hole for the time."""
 
-    def __init__(self, number: int) -> None:
+    def __init__(self, number: int, variant: int) -> None:
         topic = name_of("mqtt", number).encode()
-        body = len(topic).to_bytes(2, "big") + topic + json.dumps(message_of(number)).encode()
+        body = len(topic).to_bytes(2, "big") + topic + json.dumps(message_of(variant)).encode()
         whole = bytes((0x30,)) + length_of(len(body)) + body
         self._head, _, self._tail = whole.partition(str(_STAMP).encode())
 
@@ -120,21 +124,19 @@ def _filters(body: bytes) -> int:
 
 async def _speak(fleet: Fleet, clients: set[Client]) -> None:
     turn, began_s = 0, time.monotonic()
-    packets = {number: Packet(number) for number in range(fleet.mqtt)}
-    while True:
-        for number, packet in packets.items():
+    packets = {n: [Packet(n, v) for v in range(PACKETS)] for n in range(fleet.mqtt)}
+    while packets:
+        for number, each in packets.items():
             state = fleet.state(number)
             due_s = began_s + fleet.period_s * (turn + number / max(fleet.mqtt, 1))
             if due_s > time.monotonic():
-                await asyncio.sleep(due_s - time.monotonic())
+                await asyncio.sleep(max(due_s - time.monotonic(), 0.0))
             if state == "dead" or (state == "slow" and turn % SLOW_TURNS):
                 continue
-            data = packet.at(time.time_ns() // 1_000_000)
+            data = each[turn % PACKETS].at(time.time_ns() // 1_000_000)
             for client in tuple(clients):
                 client.send(data)
         turn += 1
-        if not packets:
-            return
 
 
 async def _serve(fleet: Fleet) -> None:

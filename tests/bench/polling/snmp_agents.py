@@ -11,34 +11,36 @@ import socket
 import sys
 import time
 from bisect import bisect_right
+from collections import Counter
+from collections.abc import Sequence
 from typing import Final
 
-from drivers.profile.binding import SnmpAt
+from drivers.profile.binding import BoundPoint, SnmpAt
 from drivers.profile.codec import encode
 from drivers.sim import ber
 from drivers.sim.serve_snmp import MAX_VARIABLES, encoded
-from tests.bench.polling.fleet import Fleet, binding_of, delay_s, host_of, reading_of
+from tests.bench.polling.fleet import VARIANTS, Fleet, binding_of, delay_s, host_of, reading_of
 from tests.bench.polling.serving import fleet_asked, listening
 
 #: more different requests than the clients of this bench have
 MOST_KEPT: Final = 4096
+Values = dict[ber.Oid, ber.Value]
+
+
+Pieces = tuple[bytes, bytes]
 
 
 class Answers:
-    """What every agent says: the same of all, because all have the same OIDs and values."""
+    """What every agent says: the same of all, because all have the same OIDs."""
 
     def __init__(self) -> None:
-        self._values: dict[ber.Oid, ber.Value] = {}
-        for point in binding_of("snmp", 0, 1.0).all():
-            assert isinstance(point.at, SnmpAt)
-            raw = encode(point, reading_of(point))
-            assert raw is not None
-            self._values[point.at.oid] = encoded(point.at.where.syntax, raw)
-        self._order = sorted(self._values)
-        self._kept: dict[bytes, tuple[bytes, bytes]] = {}
+        points = binding_of("snmp", 0, 1.0).all()
+        self._looks = [_values(points, variant) for variant in range(VARIANTS)]
+        self._order = sorted(self._looks[0])
+        self._kept: dict[bytes, list[Pieces]] = {}
 
-    def to(self, request: bytes) -> bytes | None:
-        """The answer to a datagram; None to one that is no request."""
+    def to(self, request: bytes, turn: int) -> bytes | None:
+        """The answer to a datagram at one of an agent's turns; None to one that is no request."""
         try:
             at = _request_id_at(request)
             end = at + 1 + request[at]
@@ -46,21 +48,23 @@ class Answers:
             key = request[: at + 1] + request[end:]
             kept = self._kept.get(key)
             if kept is None:
-                kept = self._built(ber.parse(request), number)
+                asked = ber.parse(request)
+                kept = [self._built(asked, number, values) for values in self._looks]
                 if len(self._kept) < MOST_KEPT:
                     self._kept[key] = kept
         except (ber.BerError, ValueError, IndexError):
             return None
-        return kept[0] + number + kept[1]
+        before, after = kept[turn % VARIANTS]
+        return before + number + after
 
-    def _built(self, asked: ber.Request, number: bytes) -> tuple[bytes, bytes]:
+    def _built(self, asked: ber.Request, number: bytes, values: Values) -> Pieces:
         """The bytes before and after the request id, which is sent back as it came."""
         listed = b"".join(
             ber.element(
                 ber.SEQUENCE,
                 ber.element(ber.OID, ber.of_oid(name)) + ber.element(value.tag, value.body),
             )
-            for name, value in self._answer(asked)
+            for name, value in self._answer(asked, values)
         )
         none = ber.element(ber.INTEGER, ber.of_integer(0))
         tail = none + none + ber.element(ber.SEQUENCE, listed)
@@ -70,30 +74,40 @@ class Answers:
         message = ber.element(ber.SEQUENCE, head + pdu)
         return message[: len(message) - len(tail) - len(number)], tail
 
-    def _answer(self, asked: ber.Request) -> list[tuple[ber.Oid, ber.Value]]:
+    def _answer(self, asked: ber.Request, values: Values) -> list[tuple[ber.Oid, ber.Value]]:
         names = [name for name, _, _ in asked.variables]
         if asked.kind == ber.GET:
             missing = ber.Value(ber.NO_SUCH_INSTANCE)
-            return [(name, self._values.get(name, missing)) for name in names]
+            return [(name, values.get(name, missing)) for name in names]
         if asked.kind == ber.GET_NEXT:
-            return [self._after(name) for name in names]
+            return [self._after(name, values) for name in names]
         if asked.kind != ber.GET_BULK:
             raise ber.BerError("only reads are served")
-        found = [self._after(name) for name in names[: asked.first]]
+        found = [self._after(name, values) for name in names[: asked.first]]
         here = names[asked.first :]
         for _ in range(asked.second):
-            row = [self._after(name) for name in here]
+            row = [self._after(name, values) for name in here]
             here = [name for name, _ in row]
             found += row
             if not row or len(found) >= MAX_VARIABLES:
                 break
         return found[:MAX_VARIABLES]
 
-    def _after(self, name: ber.Oid) -> tuple[ber.Oid, ber.Value]:
+    def _after(self, name: ber.Oid, values: Values) -> tuple[ber.Oid, ber.Value]:
         at = bisect_right(self._order, name)
         if at == len(self._order):
             return name, ber.Value(ber.END_OF_MIB_VIEW)
-        return self._order[at], self._values[self._order[at]]
+        return self._order[at], values[self._order[at]]
+
+
+def _values(points: Sequence[BoundPoint], variant: int) -> Values:
+    values = {}
+    for point in points:
+        assert isinstance(point.at, SnmpAt)
+        raw = encode(point, reading_of(point, variant))
+        assert raw is not None
+        values[point.at.oid] = encoded(point.at.where.syntax, raw)
+    return values
 
 
 def _request_id_at(message: bytes) -> int:
@@ -131,6 +145,7 @@ def main() -> None:
             numbers[each.fileno()] = number
             poll.register(each.fileno(), select.EPOLLIN)
     listening({number: each.getsockname()[1] for number, each in sockets.items()})
+    turns: Counter[int] = Counter()
     later: list[tuple[float, int, bytes, tuple[str, int]]] = []
     while True:
         wait_s = max(later[0][0] - time.monotonic(), 0.0) if later else -1
@@ -139,7 +154,8 @@ def main() -> None:
                 return
             number = numbers[file]
             request, client = sockets[number].recvfrom(65535)
-            answer = answers.to(request)
+            turns[number] += 1
+            answer = answers.to(request, turns[number])
             if answer is None:
                 continue
             if fleet.state(number) == "slow":

