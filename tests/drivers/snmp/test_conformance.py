@@ -42,7 +42,7 @@ READERS: tuple[MakeReader, ...] = (OwnReader, ReferenceReader)
 LOOKED_AT = 30
 WALKED = 40
 #: one recording in so many is played in the daily tests
-DAILY = 4
+DAILY = 6
 #: types that gufo-snmp hands over in another shape: IpAddress as text, Opaque as it is
 OTHERWISE = (0x40, 0x44)
 #: a recorded router is none of our devices

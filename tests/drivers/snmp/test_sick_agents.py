@@ -66,7 +66,7 @@ def strict(values: dict[Oid, ber.Value], status: int = 2) -> Respond:
 
 async def test_one_slow_agent_delays_none_of_the_others() -> None:
     """Case 20: influxdata/telegraf#3823, #7470, #12530: 49 answer at once, one after 3 s."""
-    shared, answer = links(0.3), table(numbers(4))
+    shared, answer = links(0.5), table(numbers(4))
     moods: list[Respond] = [answer] * 49 + [lambda _request: None]
     async with AsyncExitStack() as stack:
         wires = [await stack.enter_async_context(wire(mood)) for mood in moods]
@@ -83,7 +83,8 @@ async def test_one_slow_agent_delays_none_of_the_others() -> None:
             took.append(loop.time() - began)
 
         await asyncio.gather(*(look(snmp) for snmp in agents))
-        assert took[48] < 0.3 < took[49] < 1.5
+        assert took[48] < 0.5 * took[49]
+        assert took[49] < 3.0  # its own bound: one request, and one short one asked twice
         for snmp in agents:
             await snmp.close()
 
@@ -127,7 +128,7 @@ async def test_an_agent_without_getbulk_is_walked_with_getnext_and_remembered() 
     def deaf(request: ber.Request) -> bytes | None:
         return None if request.kind == ber.GET_BULK else answer(request)
 
-    async with agent(deaf, timeout_s=0.1) as (snmp, wire_):
+    async with agent(deaf, timeout_s=0.25) as (snmp, wire_):
         for _ in range(2):
             assert await snmp.rows(ROWS) == (0, 1, 2, 3)
         assert [r.second for r in wire_.asked if r.kind == ber.GET_BULK] == [REPETITIONS, 1]
@@ -146,7 +147,7 @@ async def test_rows_at_once_are_halved_until_the_agent_answers_and_remembered(
             return None if silent else echoed(request, 1, 0)
         return answer(request)
 
-    async with agent(small, timeout_s=0.1) as (snmp, wire_):
+    async with agent(small, timeout_s=0.25) as (snmp, wire_):
         assert await snmp.rows(ROWS) == tuple(range(30))
         tried = [r.second for r in wire_.asked if r.kind == ber.GET_BULK]
         assert tried[:4] == ([24, 1, 12, 6] if silent else [24, 12, 6, 6])
@@ -277,7 +278,7 @@ async def test_variables_at_once_are_halved_until_the_agent_answers_and_remember
             return None if silent else echoed(request, 1, 0)
         return answer(request)
 
-    async with agent(small, timeout_s=0.1) as (snmp, wire_):
+    async with agent(small, timeout_s=0.25) as (snmp, wire_):
         places = Places(tuple(at(i) for i in range(40)))
         assert same(await snmp.fetch(places), tuple(range(40)))
         wire_.asked.clear()
@@ -303,11 +304,11 @@ async def test_an_agent_that_cuts_its_answer_short_is_asked_for_the_rest() -> No
 async def test_an_agent_slower_than_one_timeout_is_read_all_the_same() -> None:
     answer = table(numbers(3))
     loop = asyncio.get_running_loop()
-    async with agent(lambda _r: None, timeout_s=0.15) as (snmp, wire_):
+    async with agent(lambda _r: None, timeout_s=0.4) as (snmp, wire_):
 
         def late(request: ber.Request) -> None:
             to = wire_.asked_from
-            loop.call_later(0.22, wire_.transport.sendto, answer(request), to)
+            loop.call_later(0.6, wire_.transport.sendto, answer(request), to)
 
         wire_.respond = late
         assert (await looked(snmp, [at(2)]))[at(2)] == 2

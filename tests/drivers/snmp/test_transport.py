@@ -114,7 +114,7 @@ async def test_a_walk_finds_every_row_however_few_come_at_once(per_bulk: int) ->
 async def test_a_walk_without_getbulk_goes_on_with_getnext() -> None:
     answer = table(ROWS)
     deaf = lambda r: None if r.kind == ber.GET_BULK else answer(r)  # noqa: E731
-    async with agent(deaf, timeout_s=0.1) as (snmp, wire):
+    async with agent(deaf, timeout_s=0.25) as (snmp, wire):
         assert await snmp.rows(SnmpWhere(oid=COLUMN, index=("row",))) == (1, 2, 3)
         await snmp.rows(SnmpWhere(oid=COLUMN, index=("row",)))
         assert [r.second for r in wire.asked if r.kind == ber.GET_BULK] == [24, 1]  # remembered
