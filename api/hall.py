@@ -134,6 +134,7 @@ class ServiceStatus:
         samples_stored, samples_dropped: since start.
         samples_queued: wait to be written; they wait since `samples_waiting_s` seconds.
         remote: remote-write, None where the file names no receiver.
+        traps: datagrams at the port of traps by what became of them; None where there is none.
     """
 
     started_ms: int
@@ -148,6 +149,7 @@ class ServiceStatus:
     samples_queued: int = 0
     samples_waiting_s: float = 0.0
     remote: RemoteHealth | None = None
+    traps: Mapping[str, int] | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -70,6 +70,7 @@ def check(loaded: Loaded, known: Known | None = None, *, simulated: bool = False
         faults.extend(_control(facility))
         faults.extend(_power_off(facility))
         faults.extend(_hooks(facility))
+        faults.extend(_traps(facility))
     if known is not None and not simulated:
         if facility.devices:
             faults.extend(_metering(facility))
@@ -207,14 +208,17 @@ def _devices(facility: Facility, known: Known) -> Iterator[Fault]:
 
 def _measures(facility: Facility, at: tuple[str, ...], about: Measures) -> Iterator[Fault]:
     power = facility.power
-    named = [k for k in ("element", "rack", "load", "loop") if getattr(about, k) is not None]
+    named = [
+        k for k in ("element", "rack", "load", "loop", "node") if getattr(about, k) is not None
+    ]
     if len(named) + about.nothing != 1:
-        yield at, "must say exactly one of element, rack, load, loop, or nothing: true", None
+        yield at, "must say exactly one of element, rack, load, loop, node, or nothing: true", None
     known: dict[str, Collection[str]] = {
         "element": power.elements,
         "rack": power.racks,
         "load": power.loads,
         "loop": facility.cooling.loops,
+        "node": facility.nodes,
     }
     for key in named:
         target = str(getattr(about, key))
@@ -355,6 +359,21 @@ def _secrets(facility: Facility) -> Iterator[Fault]:
             yield ("store", "url"), "holds a password; use store.auth", None
     except ValueError as error:
         yield ("store", "url"), str(error), None
+
+
+def _traps(facility: Facility) -> Iterator[Fault]:
+    traps = facility.traps
+    if traps is None:
+        return
+    try:
+        traps.address  # noqa: B018
+    except ValueError as error:
+        yield ("traps", "listen"), str(error), None
+    for i, name in enumerate(traps.auth):
+        if name not in facility.auth:
+            yield ("traps", "auth", i), f"no auth {name!r}", suggest(name, facility.auth)
+        elif facility.auth[name].kind == "password":
+            yield ("traps", "auth", i), f"{name!r} is neither a community nor an SNMPv3 user", None
 
 
 def _hooks(facility: Facility) -> Iterator[Fault]:

@@ -146,13 +146,17 @@ class Cooling(Strict):
 
 
 class Measures(Strict):
-    """What a device's readings are about; exactly one of element, rack, load, loop."""
+    """What a device's readings are about; exactly one of element, rack, load, loop, node.
+
+    A device that measures a node is an inference engine there: its token counters are the node's.
+    """
 
     element: Name | None = None
     rack: Name | None = None
     feed: Name | None = None
     load: Name | None = None
     loop: Name | None = None
+    node: Name | None = None
     nothing: bool = False
 
 
@@ -343,6 +347,31 @@ class Store(Strict):
     remote_write: RemoteWrite | None = None
 
 
+class Traps(Strict):
+    """Where traps and informs of devices are heard: they make us look sooner, nothing more.
+
+    Attributes:
+        listen: `address:port`, UDP; 162 is the port that devices send to unless told otherwise.
+        auth: communities and SNMPv3 users that may notify us.
+    """
+
+    listen: str
+    auth: tuple[Name, ...] = Field(min_length=1)
+
+    @property
+    def address(self) -> tuple[str, int]:
+        """Host and port.
+
+        Raises:
+            ValueError: `listen` is not address:port.
+        """
+        host, _, port = self.listen.rpartition(":")
+        host = host.removeprefix("[").removesuffix("]")
+        if not host or not (port.isascii() and port.isdigit() and 0 < int(port) < 65536):
+            raise ValueError(f"{self.listen!r} is not address:port, such as 0.0.0.0:162")
+        return host, int(port)
+
+
 class Statements(Strict):
     """Signed answers to people's questions; without `key` the site makes one of its own."""
 
@@ -372,3 +401,4 @@ class Facility(Strict):
     store: Store = Field(default_factory=Store)
     host: Host = Field(default_factory=Host)
     statements: Statements = Field(default_factory=Statements)
+    traps: Traps | None = None

@@ -144,6 +144,13 @@ class _Numbers:
                 yield GaugeMetricFamily(f"wattkeeper_{name}", text, value=value)
         if (remote := status.remote) is not None:
             yield from _remote(remote)
+        if status.traps is not None:
+            family = CounterMetricFamily(
+                "wattkeeper_traps", "Datagrams at the port of traps by outcome", labels=["outcome"]
+            )
+            for outcome, count in sorted(status.traps.items()):
+                family.add_metric([outcome.replace(" ", "_")], count)
+            yield family
 
 
 def _remote(remote: RemoteHealth) -> Iterator[Metric]:

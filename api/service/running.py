@@ -57,6 +57,8 @@ class Running:
         }
         if service.remote is not None:
             tasks["remote write"] = service.remote.run
+        if service.traps is not None:
+            tasks["traps"] = service.traps.run
         return tasks
 
     def _lease_for_nodes(self) -> tuple[str, int] | None:

@@ -31,9 +31,9 @@ from api.service.secrets import find
 from api.service.service import Service
 from api.service.stepping import SteppedClock
 from api.service.watchdog import notify
-from api.service.wiring import Outside, build, field_devices, simulated, sinks_from
+from api.service.wiring import Outside, build, field_devices, simulated, sinks_from, traps_for
 from api.service.workers import ThreadWorkers
-from api.webhooks import HttpPost
+from api.webhooks import HttpPost, sinks_of
 from drivers.mqtt.bus import MqttBus
 from facility.clock import SystemClock
 from facility.config import Facility
@@ -117,6 +117,8 @@ async def serve(loaded: Loaded, options: ServeOptions) -> int:
             options.record,
             is_simulated=overlay is not None,
         )
+        if overlay is None:
+            service.traps = traps_for(service, sinks_of(facility))
         code, stuck = await _run(service, bus, rng, listener, url, options)
         write_account(options.state, service)
     finally:

@@ -9,6 +9,7 @@ from api.remote_write import RemoteWriter
 from api.service.hall_lease import HallLease
 from api.service.parts import Parts
 from api.service.timings import cycle_milliseconds
+from api.service.trapping import Trapping
 from api.webhooks import Courier
 from controllers.loop import ControlLoop
 from drivers.collect import Collector
@@ -25,6 +26,7 @@ class Showing:
     """The reading half of `api.hall.Hall`; who inherits it makes the loop."""
 
     loop: ControlLoop
+    traps: Trapping | None = None
 
     def __init__(self, parts: Parts) -> None:
         self._parts = parts
@@ -144,4 +146,5 @@ class Showing:
             samples_queued=stats.queued_samples,
             samples_waiting_s=stats.waiting_s,
             remote=None if self.remote is None else self.remote.health(),
+            traps=None if self.traps is None else dict(self.traps.counts),
         )

@@ -15,6 +15,7 @@ from api.service.letting_go import walk_seconds
 from api.service.overlay import Overlay
 from api.service.parts import Parts
 from api.service.service import Service
+from api.service.trapping import Trapping
 from api.webhooks import Courier, Post, Sink, decode_secret, sinks_of
 from controllers.cycle.state import recorded_shape
 from controllers.loop import ControlLoop
@@ -33,6 +34,7 @@ from facility.recording import Recorder
 from facility.site import SiteModel
 from facility.snapshot import LiveImage
 from facility.store import Store
+from facility.store.rows.alarms import Sinks
 
 
 @dataclass(frozen=True)
@@ -99,6 +101,27 @@ def _credentials(name: str, auth: AuthConfig) -> Credentials:
     if fault is not None:
         raise ValueError(f"auth {name}: {fault}")
     return found
+
+
+def traps_for(service: Service, sinks: Sinks) -> Trapping | None:
+    """The port of traps as the file wants it; None where it wants none.
+
+    Raises:
+        SecretMissing: a login is not there.
+        ValueError: an SNMPv3 passphrase that is too short.
+    """
+    facility = service.facility
+    if facility.traps is None:
+        return None
+    return Trapping(
+        facility,
+        facility.traps.address,
+        [_credentials(name, facility.auth[name]) for name in facility.traps.auth],
+        service.collector,
+        service.feed,
+        HallJournal(service.store, sinks).alarms,
+        service.clock,
+    )
 
 
 def sinks_from(facility: Facility, overlay: Overlay | None) -> dict[str, Sink]:
