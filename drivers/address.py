@@ -25,7 +25,7 @@ MODBUS: Final = ("modbus", "modbus+tls", "modbus+rtu", "modbus+serial")
 BAUDS: Final = (1200, 2400, 4800, 9600, 14400, 19200, 28800, 38400, 57600, 115200)
 FORMS: Final = (
     "snmp://host:port, modbus://host:port/unit, modbus+tls://host:port/unit, "
-    "modbus+rtu://host:port/unit, modbus+serial:///dev/NAME/unit or mqtt:topic"
+    "modbus+rtu://host:port/unit, modbus+serial:///dev/NAME/unit, mqtt:topic or dsx:object"
 )
 
 
@@ -71,11 +71,12 @@ class Address:
     """Where a device is.
 
     Attributes:
-        scheme: snmp, modbus (or modbus+tls, modbus+rtu, modbus+serial), mqtt, prometheus or sim.
-        host, port: of the endpoint; empty and 0 for mqtt and sim. The host of a serial line is
+        scheme: snmp, modbus (or modbus+tls, modbus+rtu, modbus+serial), mqtt, dsx,
+            prometheus or sim.
+        host, port: of the endpoint; empty and 0 for mqtt, dsx and sim. The host of a serial line is
             its device file, so that it is never taken for this machine.
         unit: Modbus unit behind the endpoint.
-        topic: for mqtt, the device's topic on the site's broker.
+        topic: for mqtt, the device's topic on its broker; for dsx, its objectId.
         line: for modbus+serial.
         tls: for modbus+tls.
         path: for prometheus, the page, with its query.
@@ -100,7 +101,7 @@ class Address:
     @property
     def endpoint(self) -> str:
         """Name of the shared thing it is reached through."""
-        if self.scheme == "mqtt":
+        if self.scheme in ("mqtt", "dsx"):
             return "broker"
         if self.scheme == "sim":
             return "sim"
@@ -130,6 +131,7 @@ def parse_address(text: str) -> Address:
         modbus+serial:///dev/NAME/unit[?baud=19200&parity=even&stop=1]
         http[s]://host[:port][/path][?query]            a page of Prometheus text, /metrics
         mqtt:topic
+        dsx:objectId                                    an object of a BMS on the DSX Exchange
         sim:
 
     A page may also have `prometheus+` before it.
@@ -140,6 +142,8 @@ def parse_address(text: str) -> Address:
     scheme, _, rest = text.partition(":")
     if scheme == "mqtt" and rest and not rest.startswith("//"):
         return Address("mqtt", topic=rest.strip("/"))
+    if scheme == "dsx" and rest.strip():
+        return Address("dsx", topic=rest.strip())
     if scheme == "sim":
         return Address("sim")
     if scheme in PAGES:

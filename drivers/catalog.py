@@ -15,6 +15,7 @@ from drivers.device import ProfiledDevice
 from drivers.finding import NamedVariables
 from drivers.profile import Profile, wheres
 from drivers.profile.binding import bind, may_write
+from drivers.publishing import PROTOCOLS, Broker
 from drivers.transport import Links, Transport
 from facility.clock import Clock
 from facility.config import DeviceConfig
@@ -66,7 +67,8 @@ def offers() -> dict[str, tuple[frozenset[tuple[str, str]], frozenset[tuple[str,
     """Profile -> the (part, kind) pairs that it measures, and those among them it can write."""
     told = {}
     for name, profile in profiles().items():
-        binding = bind(profile, "x", writable=profile.verified in ("sim", "bench", "field"))
+        named = dict.fromkeys(profile.names, "x")
+        binding = bind(profile, "x", named, writable=profile.verified in ("sim", "bench", "field"))
         specs = [spec for layout in binding.layouts for spec in layout.points]
         pairs = frozenset((s.id.part, s.id.kind) for s in specs)
         told[name] = (pairs, frozenset((s.id.part, s.id.kind) for s in specs if s.writable))
@@ -110,7 +112,7 @@ def build_device(
     address: str,
     secrets: Mapping[str, Credentials],
     clock: Clock,
-    bus: Bus | None = None,
+    bus: Bus | Broker | None = None,
     links: Links | None = None,
 ) -> Device:
     """A device of a facility file, ready to be read; talks to nobody yet.
@@ -121,7 +123,7 @@ def build_device(
         address: where it is; `config.address` unless a simulator took its place.
         secrets: auth name -> credentials.
         clock: of this process.
-        bus: the site's broker, for devices that publish.
+        bus: the device's broker, for those that publish; a bare bus is nobody else's.
         links: shared by all devices of the process, so that units behind one gateway share its
             connection; a fresh one for this device alone when None.
 
@@ -133,13 +135,13 @@ def build_device(
     if profile is None:
         raise ValueError(f"{device}: no profile {config.profile!r}")
     where = parse_address(address)
-    if profile.protocol == "mqtt":
-        from drivers.mqtt.device import MqttDevice
-
-        if where.scheme != "mqtt" or bus is None:
-            raise ValueError(f"{device}: profile {config.profile} needs an mqtt: address")
+    if profile.protocol in PROTOCOLS:
+        if where.protocol != profile.protocol or bus is None:
+            words = f"needs a broker, and an {profile.protocol}: address"
+            raise ValueError(f"{device}: profile {config.profile} {words}")
         binding = bind(profile, device, config.parameters, period_s=config.period)
-        return MqttDevice(binding, bus, clock, where.topic)
+        broker = bus if isinstance(bus, Broker) else Broker(bus, clock)
+        return broker.device(binding, where)
     credentials = Credentials()
     if config.auth is not None:
         if config.auth not in secrets:

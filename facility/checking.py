@@ -237,8 +237,12 @@ def _agents(facility: Facility, known: Known) -> Iterator[Fault]:
     fault = known.broker_fault(agents.broker, agents.topic_prefix)
     if fault is not None:
         yield ("agents", fault[0]), fault[1], None
+    if agents.tls is not None and not agents.broker.startswith("mqtts:"):
+        yield ("agents", "tls"), "goes with an mqtts:// broker", None
+    yield from _brokers(facility, known)
     named: list[tuple[tuple[str, ...], str | None]] = [
         (("agents", "auth"), agents.auth),
+        *((("brokers", name, "auth"), entry.auth) for name, entry in facility.brokers.items()),
         (("store", "auth"), facility.store.auth),
     ]
     if (remote := facility.store.remote_write) is not None:
@@ -246,6 +250,24 @@ def _agents(facility: Facility, known: Known) -> Iterator[Fault]:
     for at, auth in named:
         if auth is not None and auth not in facility.auth:
             yield at, f"no auth {auth!r}", suggest(auth, facility.auth)
+
+
+def _brokers(facility: Facility, known: Known) -> Iterator[Fault]:
+    for name, entry in facility.brokers.items():
+        fault = known.broker_fault(entry.url, "x")
+        if fault is not None:
+            yield ("brokers", name, "url"), fault[1], None
+        elif entry.tls is not None and not entry.url.startswith("mqtts:"):
+            yield ("brokers", name, "tls"), "goes with an mqtts:// broker", None
+    for name, device in facility.devices.items():
+        at = ("devices", name, "broker")
+        if device.broker is None:
+            continue
+        if device.broker not in facility.brokers:
+            hint = suggest(device.broker, facility.brokers)
+            yield at, f"no broker {device.broker!r} in `brokers`", hint
+        elif device.address.partition(":")[0] not in ("mqtt", "dsx"):
+            yield at, f"{device.address!r} is not reached through a broker", None
 
 
 def _cooling(facility: Facility, *, simulated: bool) -> Iterator[Fault]:

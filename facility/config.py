@@ -161,11 +161,12 @@ class Measures(Strict):
 
 
 class DeviceConfig(Strict):
-    """One thing to talk to: profile + address + auth name."""
+    """One thing to talk to: profile + address + auth name; `broker` for those that publish."""
 
     profile: str
     address: str
     auth: Name | None = None
+    broker: Name | None = None  # of `brokers`; the agents' own when left out
     measures: Measures = Field(default_factory=Measures)
     period: PeriodS | None = None
     parameters: Mapping[str, str] = Field(default_factory=dict)
@@ -295,11 +296,34 @@ class Alerts(Strict):
     inlet_clear: TemperatureC = 30.0
 
 
+class BrokerTls(Strict):
+    """PEM files of an `mqtts` broker: a private authority, and a certificate of our own."""
+
+    ca_file: str | None = None
+    cert_file: str | None = None
+    key_file: str | None = None
+
+
+class Broker(Strict):
+    """An MQTT broker other than the agents', for devices that name it.
+
+    `client_id` where it knows us by one; `integration` where a BMS on the NVIDIA DSX Exchange does.
+    """
+
+    url: str
+    auth: Name | None = None
+    tls: BrokerTls | None = None
+    client_id: Name | None = None
+    integration: Name | None = None
+
+
 class Agents(Strict):
-    """How nodes are reached."""
+    """How nodes are reached, and devices that publish and name no other broker."""
 
     broker: str = "mqtt://127.0.0.1:1883"
     auth: Name | None = None
+    tls: BrokerTls | None = None
+    client_id: Name | None = None
     topic_prefix: str = "wattkeeper"
     lease: LeaseS = 15.0
     hold: HoldS = 600.0
@@ -395,6 +419,7 @@ class Facility(Strict):
     devices: Mapping[Name, DeviceConfig] = Field(default_factory=dict)
     auth: Mapping[Name, AuthConfig] = Field(default_factory=dict)
     agents: Agents = Field(default_factory=Agents)
+    brokers: Mapping[Name, Broker] = Field(default_factory=dict)
     control: Control = Field(default_factory=Control)
     controllers: Controllers = Field(default_factory=Controllers)
     alerts: Alerts = Field(default_factory=Alerts)

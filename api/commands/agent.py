@@ -21,6 +21,7 @@ import structlog
 
 from api.commands.logs import SturdyStream
 from api.service.secrets import SecretMissing, find
+from api.service.trust import TlsUnusable, context_of
 from api.service.watchdog import notify
 from drivers.agent.agent import Agent, Settings
 from drivers.agent.hook import hook
@@ -78,24 +79,10 @@ def _bus(config: AgentConfig) -> MqttBus:
 
 
 def _tls(files: Tls) -> ssl.SSLContext:
-    """Each file is opened by itself first: OpenSSL does not say which one it misses."""
-    for key, path in files.model_dump().items():
-        if path is not None:
-            try:
-                with Path(path).open("rb"):
-                    pass
-            except OSError as error:
-                raise _Unusable(f"tls.{key}: {path}: {error.strerror}") from None
     try:
-        context = ssl.create_default_context(cafile=files.ca_file)
-    except (OSError, ssl.SSLError) as error:
-        raise _Unusable(f"tls.ca_file: {files.ca_file}: {error}") from None
-    if files.cert_file is not None:
-        try:
-            context.load_cert_chain(files.cert_file, files.key_file)
-        except (OSError, ssl.SSLError) as error:
-            raise _Unusable(f"tls.cert_file: {files.cert_file}: {error}") from None
-    return context
+        return context_of(files)
+    except TlsUnusable as error:
+        raise _Unusable(str(error)) from None
 
 
 def _password(login: Login) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 
 import structlog
 
@@ -25,9 +25,12 @@ RESOLVE_AFTER_S = 5.0
 class Running:
     """Tasks of one hall: poll, decide, lease, deliver."""
 
-    def __init__(self, service: Service, bus: Bus, rng: random.Random) -> None:
+    def __init__(
+        self, service: Service, bus: Bus, rng: random.Random, others: Sequence[Bus] = ()
+    ) -> None:
+        """Take the service, the agents' bus, jitter, and the buses of other brokers."""
         self._service = service
-        self._bus = bus
+        self._bus, self._others = bus, tuple(others)
         self.supervisor = Supervisor(service.clock, rng)
 
     async def start(self) -> None:
@@ -36,7 +39,8 @@ class Running:
         await service.restore()
         await committed(service.store.keep_facility_file(service.file_text))
         service.loop.set_away(await service.absence.starting(service.lease.ttl_s))
-        await self._bus.start()
+        for bus in (self._bus, *self._others):
+            await bus.start()
         await service.lease.once()
         self.supervisor.fatal("control loop", service.loop.run)
         for name, work in self._background().items():
@@ -87,5 +91,5 @@ class Running:
         except StoreError as error:
             log.warning("stop_not_noted", error=str(error))
         await self._service.lease.give_back()
-        await self._bus.close()
+        await asyncio.gather(*(bus.close() for bus in (self._bus, *self._others)))
         return stuck

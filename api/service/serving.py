@@ -23,6 +23,7 @@ from api.app import ApiSettings, create_app
 from api.hall import Hall
 from api.remote_write import RemoteWriter, headers_of, naming_of
 from api.service.account import write_account
+from api.service.brokers import Brokers, brokers_of
 from api.service.door import Door
 from api.service.overlay import Overlay
 from api.service.point_rules import rules_of
@@ -34,11 +35,9 @@ from api.service.watchdog import notify
 from api.service.wiring import Outside, build, field_devices, simulated, sinks_from, traps_for
 from api.service.workers import ThreadWorkers
 from api.webhooks import HttpPost, sinks_of
-from drivers.mqtt.bus import MqttBus
 from facility.clock import SystemClock
 from facility.config import Facility
 from facility.loading import Loaded
-from facility.ports import Bus
 from facility.store import open_store, upgrade
 from facility.store.remote import RemoteSink, Spool
 
@@ -92,14 +91,14 @@ async def serve(loaded: Loaded, options: ServeOptions) -> int:
     workers = ThreadWorkers()
     # One thread of its own: a spool that waits for its disk must not keep plans waiting.
     spooling = ThreadWorkers(1)
-    bus = _bus(facility, overlay, clock, rng)
+    brokers = brokers_of(facility, overlay, clock, rng)
     post = HttpPost()
     remote = None
     try:
         remote = _remote(facility, options, post, spooling, clock, rng)
         outside = Outside(
-            devices=field_devices(clock, bus, overlay),
-            bus=bus,
+            devices=field_devices(clock, brokers.brokers, overlay),
+            bus=brokers.agents,
             post=post,
             sinks=sinks_from(facility, overlay),
             owner=f"{socket.gethostname()}:{os.getpid()}",
@@ -119,7 +118,7 @@ async def serve(loaded: Loaded, options: ServeOptions) -> int:
         )
         if overlay is None:
             service.traps = traps_for(service, sinks_of(facility))
-        code, stuck = await _run(service, bus, rng, listener, url, options)
+        code, stuck = await _run(service, brokers, rng, listener, url, options)
         write_account(options.state, service)
     finally:
         await post.close()
@@ -150,19 +149,6 @@ def store_url(facility: Facility, overlay: Overlay | None) -> str:
     user = f"{entry.user}:" if entry.user else ""
     scheme, _, rest = url.partition("://")
     return f"{scheme}://{user}{find(entry.secret)}@{rest}"
-
-
-def _bus(
-    facility: Facility, overlay: Overlay | None, clock: SystemClock, rng: random.Random
-) -> MqttBus:
-    agents = facility.agents
-    name = f"wattkeeper-{facility.site.name}".replace(" ", "-")
-    if overlay is not None:
-        return MqttBus(overlay.broker, name=name, clock=clock, rng=rng)
-    auth = facility.auth.get(agents.auth) if agents.auth is not None else None
-    user = auth.user if auth is not None else None
-    password = find(auth.secret) if auth is not None else None
-    return MqttBus(agents.broker, name=name, clock=clock, rng=rng, user=user, password=password)
 
 
 def _remote(
@@ -205,14 +191,14 @@ def _url(listener: socket.socket) -> str:
 
 async def _run(
     service: Service,
-    bus: Bus,
+    brokers: Brokers,
     rng: random.Random,
     listener: socket.socket,
     url: str,
     options: ServeOptions,
 ) -> tuple[int, tuple[str, ...]]:
     """Run until told to stop; returns the exit code and the tasks that would not end."""
-    running = Running(service, bus, rng)
+    running = Running(service, brokers.agents, rng, brokers.others)
     stop = _stop_on_signals()
     hosts = (*LOOPBACK, options.host) if options.host not in ("0.0.0.0", "::") else ("*",)
     server = _server(service, ApiSettings(hosts=hosts, link=url))

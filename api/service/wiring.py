@@ -23,6 +23,7 @@ from drivers.catalog import build_device
 from drivers.collect import Collector
 from drivers.credentials import Credentials
 from drivers.node import NodeDevice
+from drivers.publishing import Broker
 from drivers.transport import Links
 from facility.clock import Clock
 from facility.completing import complete_for_simulation
@@ -140,9 +141,15 @@ def sinks_from(facility: Facility, overlay: Overlay | None) -> dict[str, Sink]:
 
 
 def field_devices(
-    clock: Clock, bus: Bus, overlay: Overlay | None
+    clock: Clock, brokers: Mapping[str | None, Broker], overlay: Overlay | None
 ) -> Callable[[Facility], Sequence[Device]]:
-    """Devices over real protocols; `overlay` moves them to a simulator's addresses."""
+    """Devices over real protocols; `overlay` moves them to a simulator's addresses.
+
+    Args:
+        clock: of the process.
+        brokers: by name; None is the one of devices that name none.
+        overlay: of a simulation.
+    """
 
     def make(facility: Facility) -> Sequence[Device]:
         # Numbers of SNMP requests and salts of SNMPv3 must not be foreseen, nor come again after
@@ -154,7 +161,9 @@ def field_devices(
             address = entry.address
             if overlay is not None:
                 address = overlay.addresses.get(name, address)
-            made.append(build_device(entry, name, address, known, clock, bus, links))
+            made.append(
+                build_device(entry, name, address, known, clock, brokers[entry.broker], links)
+            )
         return made
 
     return make

@@ -28,7 +28,7 @@ def build(profile: str, address: str, **more: object) -> object:
         ("cdu/orv3-rpu", "snmp://h", {}, "speaks modbus"),
         ("pdu/apc-rpdu2", "snmp://h", {"auth": "rw"}, "no credentials"),
         ("pdu/apc-rpdu2", "snmp://h", {"parameters": {"plugs": "3"}}, "no parameter 'plugs'"),
-        ("sensor/json-mqtt", "mqtt:hall/r01", {}, "needs an mqtt: address"),  # and a broker
+        ("sensor/json-mqtt", "mqtt:hall/r01", {}, "an mqtt: address"),  # and a broker
     ],
 )
 def test_what_does_not_fit_is_refused(
