@@ -48,6 +48,10 @@ SHARED = (
     "generex-ups_cs141",
     "huaweiups_ups2000",
     "deltaups_rfc1628string",
+    "rittal-lcp_cmciii-pu-lcp",
+    "apc_inrow-dx",
+    "liebert_apm",
+    "socomec-ups",
 )
 START_S = 60.0
 
@@ -201,9 +205,43 @@ def test_raritan_px2(capsys: pytest.CaptureFixture[str], target: str) -> None:
     assert sum(k.startswith("outlet.") and k.endswith("current") for k in seen) == 12
 
 
+def test_a_liquid_cooler_whose_variables_are_found_by_name(
+    capsys: pytest.CaptureFixture[str], target: str
+) -> None:
+    document = read(capsys, target, shared("rittal-lcp_cmciii-pu-lcp"))
+    assert document["profile"] == "cooling/rittal-lcp-cmc3"
+    seen = values(document)
+    assert seen["loop.secondary:flow"] == 5.3
+    assert seen["loop.secondary:return_temperature"] == 20.7
+    assert seen["total:heat"] == 1707.0
+    assert sum(k.startswith("fan.") for k in seen) == 6
+    assert [(c["check"], c["ok"]) for c in document["checks"]] == [
+        ("heat = flow x temperature difference", True)
+    ]
+
+
+def test_a_cooler_that_names_its_values_twice_and_tells_divisors(
+    capsys: pytest.CaptureFixture[str], target: str
+) -> None:
+    document = read(capsys, target, shared("apc_inrow-dx"))
+    assert document["profile"] == "cooling/apc-cooling-unit"
+    seen = values(document)
+    assert (seen["unit:supply_temperature"], seen["unit:return_temperature"]) == (19.4, 28.0)
+    assert seen["total:heat"] == 10_800.0
+    assert [k for k in seen if k.startswith("rack.")] == ["rack.3:temperature"]
+
+
+def test_a_ups_that_shares_its_object_identifier_with_a_pdu(
+    capsys: pytest.CaptureFixture[str], target: str
+) -> None:
+    document = read(capsys, target, shared("liebert_apm"))
+    assert document["profile"] == "ups/liebert-gp"
+    assert values(document)["total:active_power"] == 20_000.0
+
+
 @pytest.mark.parametrize(
     "name",
-    [n for n in SHARED if n.startswith(("apc", "raritan", "eaton", "generex"))],
+    [n for n in SHARED if n.startswith(("apc_a", "raritan", "eaton", "generex"))],
 )
 def test_physics_agrees_with_every_capture(
     capsys: pytest.CaptureFixture[str], target: str, name: str
@@ -221,7 +259,7 @@ def test_no_sentinel_is_a_number(
     document = read(capsys, target, shared(name))
     for reading in document["readings"]:
         assert (reading["value"] is None) == (reading["quality"] == "bad"), reading
-        if reading["raw"] in ("-1", "4294967295", "65535", "", "NULL"):
+        if reading["raw"] in ("-1", "4294967295", "65535", "65534", "655350", "", "NULL"):
             assert reading["value"] is None, reading
     assert values(document)
 
