@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 
 from drivers.finding.walking import Walks
-from drivers.profile import Profile, SnmpWhere, Variables
+from drivers.profile import Profile, SnmpWhere, Table, Variables
 from drivers.profile.binding import SnmpAt
 from drivers.profile.codec import Answer, text_of
 from drivers.profile.rows import RowName, key_in, name_of
@@ -32,7 +32,7 @@ async def find_rows(profile: Profile, wire: object) -> dict[str, tuple[RowName, 
             rows = (
                 name_of(key)
                 for oid, answer in pairs
-                if not _is_absent(answer, table.absent)
+                if not _is_absent(answer, table)
                 and (key := key_in(oid[len(column) :], index)) is not None
             )
         else:
@@ -49,12 +49,12 @@ def _column(
     return variables.names if variable is not None and variables is not None else None
 
 
-def _is_absent(answer: Answer, absent: tuple[int | str, ...]) -> bool:
+def _is_absent(answer: Answer, table: Table) -> bool:
     """Whether the walked column itself says that there is no such row."""
     if isinstance(answer, Flaw):
         return answer is Flaw.REFUSED
     shown = answer.decode("utf-8", "replace").strip() if isinstance(answer, bytes) else answer
-    return shown in absent
+    return shown in table.absent or (bool(table.present) and shown not in table.present)
 
 
 def _named(pattern: str, column: tuple[int, ...], answers: object) -> Iterator[RowName]:

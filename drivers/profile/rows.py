@@ -3,7 +3,8 @@
 A row's *key* is what takes the place of the words in an index: one number per `row` (a tower and
 its infeed are two), one text per `text`. Its *name* is what people and points call it: a number
 where the key is one, else its pieces with `-` between them. Leading numbers of 1 are left out of
-a name, so that outlet 5 of the only PDU is 5, and that of the second in the chain 2-5.
+a name, so that outlet 5 of the only PDU is 5, and that of the second in the chain 2-5. A text that
+is no text (a MAC address in six octets) is written 0x0024359b03f6.
 """
 
 from __future__ import annotations
@@ -85,7 +86,8 @@ def arcs(index: Index, key: Key) -> tuple[int, ...]:
         if isinstance(piece, int):
             found.append(piece)
         else:
-            octets = piece.encode("ascii")
+            coded = re.fullmatch(r"0x((?:[0-9a-f]{2})+)", piece)
+            octets = bytes.fromhex(coded[1]) if coded else piece.encode("ascii")
             found += [len(octets), *octets]
     return tuple(found)
 
@@ -107,9 +109,10 @@ def key_in(suffix: Sequence[int], index: Index) -> Key | None:
             octets, rest = rest[:here], rest[here:]
             if not 0 < here <= LONGEST_TEXT or len(octets) < here:
                 return None
-            if not all(0x21 <= octet < 0x7F for octet in octets):
+            if max(octets) > 0xFF:
                 return None
-            key.append(bytes(octets).decode("ascii"))
+            plain = all(0x21 <= octet < 0x7F for octet in octets)
+            key.append(bytes(octets).decode("ascii") if plain else f"0x{bytes(octets).hex()}")
     return None if rest else tuple(key)
 
 

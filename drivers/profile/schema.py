@@ -48,6 +48,7 @@ class Table(Strict):
         most: rows beyond this are not believed.
         walk: SNMP column whose rows tell which exist, with the shape of its index.
         absent: values in that column that say that there is no such row.
+        present: values that say that there is one, where all others say that there is none.
         variable: the same for variables that are found by name: a name with `*` for the row.
     """
 
@@ -56,6 +57,7 @@ class Table(Strict):
     most: Annotated[int, Field(ge=1, le=512)] = 64
     walk: SnmpWhere | None = None
     absent: tuple[int | str, ...] = ()
+    present: tuple[int | str, ...] = ()
     variable: str | None = None
 
 

@@ -176,7 +176,6 @@ def _walked(profile: Profile, binding: Binding) -> Iterator[tuple[SnmpAt, int]]:
         for row in rows:
             at = resolve(Where(snmp=table.walk), row)
             if isinstance(at, SnmpAt):
-                yield (
-                    at,
-                    next(n for n in (row, 1, 2) if isinstance(n, int) and n not in table.absent),
-                )
+                wanted = (*table.present, row, 1, 2)
+                numbers = (n for n in wanted if isinstance(n, int) and n not in table.absent)
+                yield at, next(numbers)

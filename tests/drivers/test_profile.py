@@ -126,7 +126,8 @@ def shipped(request: pytest.FixtureRequest) -> Profile:
 
 def test_a_shipped_profile_binds_without_contact(shipped: Profile) -> None:
     binding = bind(shipped, "dev")
-    assert [str(s.id) for layout in binding.layouts for s in layout.points]
+    if any(p.table is None or shipped.tables[p.table].rows for p in shipped.points):
+        assert [str(s.id) for layout in binding.layouts for s in layout.points]
     for layout in binding.layouts:
         assert len(layout) == len(binding.points[layout.key]) + len(binding.sums[layout.key])
         for spec in layout.points:

@@ -7,7 +7,7 @@ A file's keys are captures; of each it says:
     reads      class of the test data -> how many of its rows a point reads; never fewer
     leaves     class -> why the other rows of it are read by no point
     nothing    raw, as text -> why it is no number here, though the test data took it for one
-    differs    OID -> why our value is not the test data's
+    differs    OID or class -> why our value is not the test data's
     checks     how many physics checks have all they need; every one of them must hold
     readings   part:kind -> value in canonical units, checked by hand (or the name of a flaw)
     holds      part:kind -> why a raw that elsewhere means "nothing" is a number here
