@@ -15,7 +15,7 @@ from drivers.finding.walking import Oid, Walks
 from drivers.profile import SnmpWhere, Variables
 from drivers.profile.binding import At, NamedAt, Places, SnmpAt
 from drivers.profile.codec import Answer, Raw, text_of
-from drivers.transport import Transport, WriteReply
+from drivers.transport import Transport, Troubled, WriteReply
 from facility.clock import Clock
 from facility.points import Flaw
 
@@ -78,6 +78,11 @@ class NamedVariables:
     def requests(self) -> int:
         """As of the wire."""
         return self._wire.requests
+
+    @property
+    def trouble(self) -> str:
+        """As of the wire."""
+        return self._wire.trouble if isinstance(self._wire, Troubled) else ""
 
     async def fetch(self, places: Places) -> Sequence[Answer]:
         """One look; REFUSED where the device has no such name, or moved it just now."""
