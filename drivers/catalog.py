@@ -76,9 +76,21 @@ def offers() -> dict[str, tuple[frozenset[tuple[str, str]], frozenset[tuple[str,
 
 
 def build_transport(
-    profile: Profile, address: Address, credentials: Credentials, links: Links
+    profile: Profile,
+    address: Address,
+    credentials: Credentials,
+    links: Links,
+    *,
+    reference: bool = False,
 ) -> Transport:
     """The wire of a device that is asked (Modbus, SNMP, pages of Prometheus text).
+
+    Args:
+        profile: what kind of device it is.
+        address: where it is.
+        credentials: what it wants to hear.
+        links: shared by all devices of the process.
+        reference: read an SNMP agent by the second opinion instead of our own code.
 
     Raises:
         ValueError: an address that does not fit the profile's protocol.
@@ -94,9 +106,10 @@ def build_transport(
         from drivers.prometheus.transport import PrometheusTransport
 
         return PrometheusTransport(address, links, credentials)
-    from drivers.snmp import SnmpTransport
+    from drivers.snmp import SnmpTransport, second_opinion
 
-    wire = SnmpTransport(address, links, credentials, profile.quirks)
+    reader = second_opinion(address, links, credentials) if reference else None
+    wire = SnmpTransport(address, links, credentials, profile.quirks, reader)
     if profile.variables is None and not any(
         where.snmp is not None and where.snmp.otherwise
         for entry in profile.points

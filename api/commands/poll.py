@@ -121,7 +121,8 @@ async def _poll(
     clock = SystemClock()
     links = Links(clock, random.SystemRandom())
     profile = chosen or await _recognise(target, address, credentials, links)
-    transport = _transport(profile, address, credentials, links, reader)
+    reference = reader == "reference"
+    transport = build_transport(profile, address, credentials, links, reference=reference)
     found = await _rows(profile, transport)
     device = ProfiledDevice(bind(profile, DEVICE, found=found), transport, clock)
     period_s = min(device.period_s(layout) for layout in device.layouts)
@@ -139,18 +140,6 @@ async def _poll(
             await asyncio.sleep(max(due_s - clock.monotonic_s(), 0.0))
     finally:
         await device.close()
-
-
-def _transport(
-    profile: Profile, address: Address, credentials: Credentials, links: Links, reader: str
-) -> Transport:
-    if reader == "own" or address.scheme != "snmp":
-        return build_transport(profile, address, credentials, links)
-    # pysnmp takes a third of a second to load, and only this asks for it.
-    from drivers.snmp.reference import ReferenceReader
-
-    second = ReferenceReader(address, links, credentials)
-    return SnmpTransport(address, links, credentials, profile.quirks, second)
 
 
 async def _recognise(
@@ -202,9 +191,9 @@ async def _look(
         told = await device.fetch(layout)
         answers.update(told)
         readings.extend(zip(layout.points, device.decoded(layout, told), strict=True))
-    trouble = device.transport.trouble if isinstance(device.transport, SnmpTransport) else ""
-    if trouble or all(answer is Flaw.TIMEOUT for answer in answers.values()):
-        raise Unanswered(f"{target} does not answer{f': {trouble}' if trouble else ''}")
+    if device.trouble or all(answer is Flaw.TIMEOUT for answer in answers.values()):
+        why = f": {device.trouble}" if device.trouble else ""
+        raise Unanswered(f"{target} does not answer{why}")
     profile = device.binding.profile
     absent = _absent(device, readings)
     kept = [(spec, d) for spec, d in readings if spec.id not in absent]
