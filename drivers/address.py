@@ -78,7 +78,7 @@ class Address:
         unit: Modbus unit behind the endpoint.
         topic: for mqtt, the device's topic on its broker; for dsx, its objectId.
         line: for modbus+serial.
-        tls: for modbus+tls.
+        tls: for modbus+tls, and for prometheus over TLS.
         path: for prometheus, the page, with its query.
         secure: for prometheus, whether the page is asked for over TLS.
     """
@@ -130,6 +130,7 @@ def parse_address(text: str) -> Address:
         modbus+rtu://host:port[/unit]                   RTU frames through a serial device server
         modbus+serial:///dev/NAME/unit[?baud=19200&parity=even&stop=1]
         http[s]://host[:port][/path][?query]            a page of Prometheus text, /metrics
+        https://host/path#ca=FILE&cert=FILE&key=FILE    the same with certificates of one's own
         mqtt:topic
         dsx:objectId                                    an object of a BMS on the DSX Exchange
         sim:
@@ -224,7 +225,8 @@ def _page(text: str, scheme: str) -> Address:
     """The address of a page.
 
     Raises:
-        ValueError: no host, a fragment, a login (say with `auth` where it is), or a bad port.
+        ValueError: no host, a login (say with `auth` where it is), a bad port, or a file of
+            certificates where there is no TLS.
     """
     secure, port = PAGES[scheme]
     try:
@@ -232,7 +234,7 @@ def _page(text: str, scheme: str) -> Address:
         host, given = url.hostname, url.port
     except ValueError as error:
         raise ValueError(f"{text!r}: {error}") from None
-    if not host or url.fragment or not text.isascii() or not text.isprintable() or " " in text:
+    if not host or not text.isascii() or not text.isprintable() or " " in text:
         raise ValueError(f"{text!r} is not {scheme}://host:port/path")
     if url.username is not None or url.password is not None:
         raise ValueError(f"{scheme}://{host}: a login is not for the address; name it in `auth`")
@@ -240,4 +242,9 @@ def _page(text: str, scheme: str) -> Address:
         raise ValueError(f"{text!r}: port 0 cannot be talked to")
     path = url.path if url.path.strip("/") else PAGE
     path = f"{path}?{url.query}" if url.query else path
-    return Address("prometheus", host, given or port, path=path, secure=secure)
+    # The page's own query goes to the server; what stands after # never does.
+    files = dict(parse_qsl(url.fragment))
+    if set(files) - {"ca", "cert", "key"} or (url.fragment and not (files and secure)):
+        raise ValueError(f"{text!r}: only https takes #ca=FILE&cert=FILE&key=FILE")
+    tls = TlsFiles(**files) if files else None
+    return Address("prometheus", host, given or port, tls=tls, path=path, secure=secure)

@@ -25,6 +25,7 @@ from drivers.profile import Profile
 from drivers.profile.binding import At, SnmpAt, bind
 from drivers.profile.codec import Answer, Decoded
 from drivers.profile.rows import RowName
+from drivers.prometheus.transport import PrometheusTransport
 from drivers.snmp import SnmpTransport
 from drivers.snmp.agreement import disagreements
 from drivers.transport import Links, Transport
@@ -82,8 +83,8 @@ def poll(
     try:
         address = parse_address(target)
         chosen = None if profile == "auto" else profiles().get(profile)
-        if address.protocol not in ("snmp", "modbus"):
-            raise ValueError(f"{target}: poll asks devices at snmp:// or modbus addresses")
+        if address.protocol not in ("snmp", "modbus", "prometheus"):
+            raise ValueError(f"{target}: poll asks devices at snmp, modbus or http addresses")
         if profile != "auto" and chosen is None:
             raise ValueError(f"no profile {profile!r}; there are: {', '.join(profiles())}")
         if profile == "auto" and address.scheme != "snmp":
@@ -176,6 +177,8 @@ async def _agreement(device: ProfiledDevice) -> tuple[CheckResult, ...]:
 
 
 async def _rows(profile: Profile, transport: Transport) -> dict[str, tuple[RowName, ...]]:
+    if isinstance(transport, PrometheusTransport):
+        return dict(await transport.numbered(profile))
     return await find_rows(profile, transport)
 
 

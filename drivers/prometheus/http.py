@@ -11,6 +11,7 @@ from urllib.parse import urljoin, urlsplit
 
 import httpx2
 
+from drivers.address import TlsFiles
 from facility.points import Flaw
 
 #: no page of an engine or of eight boards is larger, packed or unpacked; 60,000 samples fit
@@ -56,13 +57,9 @@ class NoPage:
 class Client:
     """HTTP connections to any number of pages, kept open between looks; ended by its last user."""
 
-    def __init__(self, ca_file: str | None) -> None:
-        """Trust the machine's authorities, or those in a file.
-
-        Raises:
-            OSError: the file cannot be read, or holds no certificate (`ssl.SSLError`).
-        """
-        self._context = ssl.create_default_context(cafile=ca_file)
+    def __init__(self, tls: TlsFiles | None) -> None:
+        """Take whom to trust over https; files are read when a page is first asked for."""
+        self._tls = tls
         self._http: httpx2.AsyncClient | None = None
         self.users = 0
 
@@ -73,10 +70,16 @@ class Client:
             http, self._http = self._http, None
             await http.aclose()
 
-    def _connections(self) -> httpx2.AsyncClient:
+    def _connections(self, *, secure: bool) -> httpx2.AsyncClient:
+        """The client, made when it is first needed.
+
+        Raises:
+            OSError: a file of certificates cannot be used (`ssl.SSLError` is one).
+        """
         if self._http is None:
             limits = httpx2.Limits(keepalive_expiry=KEPT_S)
-            self._http = httpx2.AsyncClient(verify=self._context, trust_env=False, limits=limits)
+            context = _context(self._tls or TlsFiles()) if secure else False
+            self._http = httpx2.AsyncClient(verify=context, trust_env=False, limits=limits)
         return self._http
 
     async def get(self, url: str, headers: dict[str, str], timeout_s: float) -> Body | NoPage:
@@ -109,7 +112,7 @@ class Client:
         self, url: str, headers: dict[str, str], timeout_s: float
     ) -> Body | NoPage | str:
         """One request: its outcome, or the address that it was sent on to."""
-        http = self._connections()
+        http = self._connections(secure=url.startswith("https:"))
         async with http.stream("GET", url, headers=headers, timeout=timeout_s) as response:
             status = response.status_code
             if status in (301, 302, 303, 307, 308):
@@ -126,6 +129,13 @@ class Client:
         if data is None:
             return NoPage(Flaw.UNDECODABLE, "too long, cut short, or packed in an unknown way")
         return Body(data, "openmetrics" in kind, framed, url)
+
+
+def _context(files: TlsFiles) -> ssl.SSLContext:
+    context = ssl.create_default_context(cafile=files.ca)
+    if files.cert is not None:
+        context.load_cert_chain(files.cert, files.key)
+    return context
 
 
 def _onwards(url: str, location: str) -> str | NoPage:

@@ -31,7 +31,6 @@ class PrometheusTransport:
         address: Address,
         links: Links,
         credentials: Credentials | None = None,
-        ca_file: str | None = None,
     ) -> None:
         """Prepare; the first look connects.
 
@@ -39,10 +38,6 @@ class PrometheusTransport:
             address: of the page.
             links: clock, time limit and jitter; pages of one process share their client.
             credentials: of kind "password": with a user Basic, without one Bearer.
-            ca_file: authorities to trust instead of the machine's own.
-
-        Raises:
-            OSError: `ca_file` cannot be used.
         """
         self.endpoint = address.endpoint
         self.host = address.host
@@ -53,7 +48,9 @@ class PrometheusTransport:
         self._clock = links.clock
         self._timeout_s = PATIENCE * links.timeout_s
         self._patience = links.patience()
-        self._client = links.shared(Client, ca_file or "", lambda: Client(ca_file))
+        # Plain pages and those over TLS with other files have clients of their own.
+        kept_as = f"{address.secure} {address.tls}"
+        self._client = links.shared(Client, kept_as, lambda: Client(address.tls))
         self._lock = asyncio.Lock()
         self._readers: WeakKeyDictionary[Places, Reader] = WeakKeyDictionary()
         self._open = False

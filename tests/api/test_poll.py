@@ -131,7 +131,7 @@ def test_a_target_where_nobody_answers_is_a_clear_no(
         ("pdu/nothing", "snmp://127.0.0.1", None, "no profile"),
         ("auto", "modbus://127.0.0.1/1", None, "sysObjectID"),
         ("auto", "ftp://127.0.0.1", None, "is no snmp://"),
-        ("auto", "http://127.0.0.1", None, "poll asks devices"),
+        ("auto", "http://127.0.0.1", None, "needs an snmp:// target"),
         ("auto", "snmp://", None, "is not snmp://host"),
         ("auto", "snmp://h:99999", None, "Port out of range"),
         ("cdu/orv3-rpu", "snmp://127.0.0.1", None, "speaks modbus"),
