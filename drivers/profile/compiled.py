@@ -27,14 +27,18 @@ IMPLAUSIBLE: Final = quality(Grade.SUSPECT, Flaw.IMPLAUSIBLE)
 #: words of a profile that are worked out here; a point with any other is left to the codec
 _KNOWN: Final = frozenset(
     {"part", "kind", "at", "poll", "table", "scale", "offset", "digits", "unit", "unit_from"}
-    | {"codes", "states", "sentinels", "plausible", "optional", "write", "wraps_at", "simulated"}
+    | {"codes", "states", "sentinels", "plausible", "absolute", "optional", "write", "wraps_at"}
+    | {"simulated"}
 )
 _KNOWN_AT: Final = {
     ModbusAt: frozenset(
-        {"function", "address", "type", "word_order", "byte_order", "bit", "length", "stride"}
+        {"function", "address", "type", "word_order", "byte_order", "bit", "length", "chars"}
+        | {"stride"}
     ),
-    SnmpAt: frozenset({"oid", "index", "syntax"}),
+    SnmpAt: frozenset({"oid", "index", "syntax", "otherwise"}),
 }
+#: texts that are remembered with what they say, before all are forgotten
+_MEMORY: Final = 1024
 #: qualities by flaw, for answers that are one
 _BAD: Final = {flaw: quality(Grade.BAD, flaw) for flaw in Flaw}
 
@@ -62,6 +66,7 @@ class Decoder:
         states = [i for i, p in enumerate(points) if p.spec.kind.nature is Nature.STATE]
         self._states: IntArray = np.array(states, dtype=np.int64)
         self._sums = tuple(s.members for s in sums)
+        self._texts: dict[tuple[int, str | bytes], tuple[float, int]] = {}
         self._others = [i for i, point in enumerate(points) if not _is_known(point)]
 
     def __call__(self, answers: Sequence[Answer]) -> tuple[FloatArray, ByteArray]:
@@ -126,7 +131,17 @@ class Decoder:
         if type(raw) is Flaw:
             return math.nan, _BAD[raw]
         digits, unit = self._settings.of(i, answers)
-        seen = decode(self._points[i], raw, digits, unit)
+        # Meters that send numbers as texts send the same few again and again.
+        if isinstance(raw, str | bytes) and digits is None and unit is None:
+            known = self._texts.get((i, raw))
+            if known is not None:
+                return known
+            if len(self._texts) >= _MEMORY:
+                self._texts.clear()
+            seen = decode(self._points[i], raw)
+            self._texts[i, raw] = seen.value, seen.quality
+        else:
+            seen = decode(self._points[i], raw, digits, unit)
         return seen.value, seen.quality
 
     def _summed(self, values: FloatArray, grades: ByteArray) -> tuple[FloatArray, ByteArray]:
