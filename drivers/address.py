@@ -142,7 +142,7 @@ def parse_address(text: str) -> Address:
     """
     scheme, _, rest = text.partition(":")
     if scheme == "mqtt" and rest and not rest.startswith("//"):
-        return Address("mqtt", topic=rest.strip("/"))
+        return Address("mqtt", topic=rest.rstrip("/"))
     if scheme == "dsx" and rest.strip():
         return Address("dsx", topic=rest.strip())
     if scheme == "sim":
