@@ -16,6 +16,7 @@ from drivers.finding import NamedVariables
 from drivers.profile import Profile, wheres
 from drivers.profile.binding import bind, may_write
 from drivers.publishing import PROTOCOLS, Broker
+from drivers.shelving import MadeWhenAsked
 from drivers.transport import Links, Transport
 from facility.clock import Clock
 from facility.config import DeviceConfig
@@ -50,29 +51,34 @@ def read_profile(path: Path, name: str | None = None) -> Profile:
 
 
 @cache
-def profiles() -> dict[str, Profile]:
-    """Every shipped profile by name.
+def profiles() -> Mapping[str, Profile]:
+    """Every shipped profile by name, each read when it is first asked for.
 
-    Raises:
-        ConfigError: a shipped profile is faulty.
+    Asking for one raises `ConfigError` where the shipped file is faulty.
     """
-    found = {}
-    for path in sorted(FOLDER.rglob("*.yaml")):
-        name = path.relative_to(FOLDER).with_suffix("").as_posix()
-        found[name] = read_profile(path, name)
-    return found
+    paths = {
+        path.relative_to(FOLDER).with_suffix("").as_posix(): path
+        for path in sorted(FOLDER.rglob("*.yaml"))
+    }
+    return MadeWhenAsked(paths, lambda name: read_profile(paths[name], name))
 
 
-def offers() -> dict[str, tuple[frozenset[tuple[str, str]], frozenset[tuple[str, str]]]]:
+Pairs = frozenset[tuple[str, str]]
+
+
+@cache
+def offers() -> Mapping[str, tuple[Pairs, Pairs]]:
     """Profile -> the (part, kind) pairs that it measures, and those among them it can write."""
-    told = {}
-    for name, profile in profiles().items():
-        named = dict.fromkeys(profile.names, "x")
-        binding = bind(profile, "x", named, writable=profile.verified in ("sim", "bench", "field"))
-        specs = [spec for layout in binding.layouts for spec in layout.points]
-        pairs = frozenset((s.id.part, s.id.kind) for s in specs)
-        told[name] = (pairs, frozenset((s.id.part, s.id.kind) for s in specs if s.writable))
-    return told
+    return MadeWhenAsked(profiles(), _offered)
+
+
+def _offered(name: str) -> tuple[Pairs, Pairs]:
+    profile = profiles()[name]
+    named = dict.fromkeys(profile.names, "x")
+    binding = bind(profile, "x", named, writable=profile.verified in ("sim", "bench", "field"))
+    specs = [spec for layout in binding.layouts for spec in layout.points]
+    pairs = frozenset((s.id.part, s.id.kind) for s in specs)
+    return pairs, frozenset((s.id.part, s.id.kind) for s in specs if s.writable)
 
 
 def build_transport(
