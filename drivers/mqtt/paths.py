@@ -26,7 +26,11 @@ class Paths:
             if path:
                 groups.setdefault(tuple(path[:-1]), []).append((path[-1], i))
         self._groups = [
-            (stem, [(_key(leaf), i) for leaf, i in leaves], [(leaf, i) for leaf, i in leaves])
+            (
+                stem,
+                [(_key(leaf), i) for leaf, i in leaves],
+                [(_place(leaf), i) for leaf, i in leaves],
+            )
             for stem, leaves in groups.items()
         ]
         self._all = [i for _, i in wanted]
@@ -40,17 +44,21 @@ class Paths:
         for i in self._plain:
             text = message.text
             answers[i] = (text or "").strip() or Flaw.UNDECODABLE
-        for stem, keyed, leaves in self._groups:
+        for stem, keyed, placed in self._groups:
             node = walk(message.body, stem)
             if type(node) is dict:
                 get = node.get
                 for key, i in keyed:
                     value = get(key, Flaw.REFUSED)
                     answers[i] = value if type(value) in _SCALARS else _odd(value)
-            else:
-                for leaf, i in leaves:
-                    value = step(node, leaf)
+            elif type(node) is list:
+                size = len(node)
+                for place, i in placed:
+                    value = node[place] if 0 <= place < size else Flaw.REFUSED
                     answers[i] = value if type(value) in _SCALARS else _odd(value)
+            else:
+                for _, i in keyed:
+                    answers[i] = _odd(step(node, ""))
 
     def miss(self, flaw: Flaw, answers: list[Answer]) -> None:
         """Say of every place that there is no value, and why."""
@@ -70,9 +78,8 @@ def step(node: Any, leaf: str | int | Row) -> Any:
     if type(node) is dict:
         return node.get(_key(leaf), Flaw.REFUSED)
     if type(node) is list:
-        place = leaf.place if isinstance(leaf, Row) else leaf
-        inside = isinstance(place, int) and 0 <= place < len(node)
-        return node[place] if inside and isinstance(place, int) else Flaw.REFUSED
+        place = _place(leaf)
+        return node[place] if 0 <= place < len(node) else Flaw.REFUSED
     if isinstance(node, Flaw):
         return node
     return Flaw.UNDECODABLE if node is NOT_JSON else Flaw.REFUSED
@@ -80,6 +87,12 @@ def step(node: Any, leaf: str | int | Row) -> Any:
 
 def _key(leaf: str | int | Row) -> str | int:
     return leaf.name if isinstance(leaf, Row) else leaf
+
+
+def _place(leaf: str | int | Row) -> int:
+    """Where a step leads to in a list; -1 for a key, which no list has."""
+    place = leaf.place if isinstance(leaf, Row) else leaf
+    return place if isinstance(place, int) else -1
 
 
 def _odd(value: Any) -> Flaw:

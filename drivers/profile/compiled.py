@@ -15,7 +15,7 @@ from typing import Final
 
 import numpy as np
 
-from drivers.profile.binding import At, BoundPoint, BoundSum, ModbusAt, Places, SnmpAt
+from drivers.profile.binding import At, BoundPoint, BoundSum, ModbusAt, MqttAt, Places, SnmpAt
 from drivers.profile.codec import Answer, Decoded, decode, device_scale, factors_told
 from drivers.profile.numbers import Numbers, reader_of
 from facility.kinds import Nature
@@ -36,6 +36,7 @@ _KNOWN_AT: Final = {
         | {"stride"}
     ),
     SnmpAt: frozenset({"oid", "index", "syntax", "otherwise"}),
+    MqttAt: frozenset({"topic", "path", "time", "time_as"}),
 }
 #: texts that are remembered with what they say, before all are forgotten
 _MEMORY: Final = 1024
