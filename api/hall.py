@@ -84,8 +84,9 @@ class DeviceStatus:
         state: "good", "bad", "slow" or "unknown" (not asked yet).
         last_good_ms: UTC ms of the last scan with a value in it; None if there was none.
         failures: consecutive looks without an answer.
-        overruns: looks that took longer than their period.
+        overruns: looks that ended later than a period after their turn.
         detail: the last fault in words, empty when there is none.
+        look_s: how long after its turn the last look ended, seconds.
     """
 
     id: str
@@ -96,6 +97,7 @@ class DeviceStatus:
     failures: int = 0
     overruns: int = 0
     detail: str = ""
+    look_s: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)

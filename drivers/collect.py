@@ -57,7 +57,8 @@ class DeviceHealth:
             or "unknown" (not asked yet, or not heard in the first seconds).
         last_good_ms: UTC ms of the last scan with a value in it; None if there was none.
         failures: consecutive looks without an answer, of its worst poll class.
-        overruns: looks that took longer than their period, since start.
+        overruns: looks that ended later than a period after their turn, since start.
+        look_s: how long after its turn the last look ended, of its slowest poll class, seconds.
         detail: the last fault in words, empty when there is none.
     """
 
@@ -68,6 +69,7 @@ class DeviceHealth:
     failures: int = 0
     overruns: int = 0
     detail: str = ""
+    look_s: float = 0.0
 
 
 class _Beats:
@@ -111,6 +113,7 @@ class _Watch:
         self.late: dict[str, bool] = {}
         self.named_slow: set[str] = set()
         self.overruns = 0
+        self.look_s: dict[str, float] = {}
         self.last_good_ms: int | None = None
         self.first_look_s: float | None = None
         self.last_look_s = 0.0
@@ -160,6 +163,7 @@ class _Watch:
             max(self.failures.values(), default=0),
             self.overruns,
             self.detail if state in ("bad", "slow") else "",
+            max(self.look_s.values(), default=0.0),
         )
 
 
@@ -265,6 +269,7 @@ class Collector:
     def _note(self, watch: _Watch, scan: Scan, took_s: float, period_s: float) -> None:
         key, device = scan.layout.key, watch.device
         watch.last_look_s = self._clock.monotonic_s()
+        watch.look_s[key] = took_s
         if watch.first_look_s is None:
             watch.first_look_s = watch.last_look_s
         fine = not scan.quality.any()
@@ -283,7 +288,7 @@ class Collector:
         if late:
             watch.overruns += 1
             if spoke:
-                watch.detail = f"a look took {took_s:.2f} s of a period of {period_s:g} s"
+                watch.detail = f"a look ended {took_s:.2f} s after its turn, of {period_s:g} s"
                 if key not in watch.named_slow and not watch.is_new():
                     watch.named_slow.add(key)
                     log.warning("device slow", device=device.id, detail=watch.detail)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 from fastapi import APIRouter, Depends
@@ -11,7 +11,7 @@ from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from starlette.responses import JSONResponse, Response
 
-from api.hall import Hall, RemoteHealth
+from api.hall import DeviceStatus, Hall, RemoteHealth
 from api.picture import by_name, fact, finite, loops, mode_of, number, racks, scopes, trust
 from api.routes.deps import HallDep, needs, problems
 from api.security import Role
@@ -114,8 +114,10 @@ class _Numbers:
         status, seen = hall.status(), trust(hall)
         grades = [("good", seen.good), ("suspect", seen.suspect), ("bad", seen.bad)]
         yield gauge("points", "Points by grade of their newest value", "grade", grades)
-        states = Counter(device.state for device in hall.devices())
+        devices = hall.devices()
+        states = Counter(device.state for device in devices)
         yield gauge("devices", "Devices by how they answer", "state", list(states.items()))
+        yield from _slow(devices)
         active = Counter(alarm.severity for alarm in hall.feed.active_alarms())
         severities = [(s.name.lower(), active[s]) for s in Severity]
         yield gauge("alarms_active", "Active alarms", "severity", severities)
@@ -151,6 +153,19 @@ class _Numbers:
             for outcome, count in sorted(status.traps.items()):
                 family.add_metric([outcome.replace(" ", "_")], count)
             yield family
+
+
+def _slow(devices: Sequence[DeviceStatus]) -> Iterator[Metric]:
+    """Who does not keep its period, by name; those that do have no series."""
+    late = [device for device in devices if device.overruns]
+    looks = [(d.id, d.look_s) for d in late if d.state == "slow"]
+    yield gauge("device_look_seconds", "From a slow device's turn to its answer", "device", looks)
+    counted = CounterMetricFamily(
+        "wattkeeper_device_overruns", "Looks that did not end in their period", labels=["device"]
+    )
+    for device in late:
+        counted.add_metric([device.id], device.overruns)
+    yield counted
 
 
 def _remote(remote: RemoteHealth) -> Iterator[Metric]:

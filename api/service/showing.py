@@ -120,6 +120,7 @@ class Showing:
                 h.failures,
                 h.overruns,
                 h.detail,
+                h.look_s,
             )
             for h in self._parts.collector.health()
         ]

@@ -13,6 +13,7 @@ import httpx2
 import pytest
 from structlog.testing import capture_logs
 
+from api.hall import DeviceStatus
 from api.problems import CODES, MEDIA_TYPE
 from api.security import Role
 from facility.commands import Mode, Severity
@@ -449,6 +450,22 @@ async def test_metrics_are_aggregates_in_base_units(
     assert 'wattkeeper_mode_info{mode="auto",scope="hall"} 1.0' in text
     assert "gpu" not in text.replace("per GPU", "").replace("GPU margin", "")
     assert "NaN" not in text
+
+
+async def test_a_device_that_misses_its_period_is_named_in_the_metrics(
+    client: httpx2.AsyncClient,
+    hall: MemoryHall,
+    as_role: dict[Role, dict[str, str]],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Case 20: telegraf#12530, one slow agent and nobody says which."""
+    slow = DeviceStatus("pdu-a", "p", "e", "slow", 1, overruns=7, look_s=1.4)
+    good = DeviceStatus("pdu-b", "p", "e", "good", 1, look_s=0.1)
+    monkeypatch.setattr(hall, "devices", lambda: [slow, good])
+    text = (await client.get("/metrics", headers=as_role[Role.VIEWER])).text
+    assert 'wattkeeper_device_overruns_total{device="pdu-a"} 7.0' in text
+    assert 'wattkeeper_device_look_seconds{device="pdu-a"} 1.4' in text
+    assert 'device="pdu-b"' not in text
 
 
 async def test_a_bug_is_a_problem_without_its_insides(
