@@ -51,7 +51,7 @@ def read_profile(path: Path, name: str | None = None) -> Profile:
 
 
 @cache
-def profiles() -> Mapping[str, Profile]:
+def profiles() -> MadeWhenAsked[Profile]:
     """Every shipped profile by name, each read when it is first asked for.
 
     Asking for one raises `ConfigError` where the shipped file is faulty.

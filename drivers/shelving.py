@@ -19,6 +19,11 @@ class MadeWhenAsked(Mapping[str, Thing]):
         self._make = make
         self._made: dict[str, Thing] = {}
 
+    def add(self, name: str, thing: Thing) -> None:
+        """Put a thing beside the others, or in the place of one."""
+        self._names[name] = None
+        self._made[name] = thing
+
     def __getitem__(self, name: str) -> Thing:
         if name not in self._made:
             if name not in self._names:

@@ -25,6 +25,8 @@ def test_a_thing_is_made_when_it_is_asked_for_and_once() -> None:
     assert made == ["b", "a", "c"]
     with pytest.raises(KeyError):
         shelf["z"]
+    shelf.add("z", "own")
+    assert (shelf["z"], len(shelf)) == ("own", 4)
 
 
 def test_what_cannot_be_made_is_tried_again() -> None:

@@ -117,7 +117,7 @@ def devices_of(task: Task, bus: MqttBus | None, clock: SystemClock) -> dict[str,
     links, devices = Links(clock, random.Random(1)), {}
     for protocol, ports in task.ports.items():
         profile = profile_of(protocol)
-        profiles()[profile.profile] = profile  # the bench's own stand beside the shipped ones
+        profiles().add(profile.profile, profile)  # the bench's own stand beside the shipped ones
         for number, port in ports.items():
             name = name_of(protocol, number)
             address = f"{protocol}://{host_of(protocol, number)}:{port}"
