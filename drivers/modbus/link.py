@@ -38,6 +38,8 @@ HALF_OPEN_AFTER: Final = 2
 #: late answers that are still waited for
 MOST_OVERDUE: Final = 32
 STRAY: Final = "an answer that belongs to no request"
+#: after a stray answer the right one is waited for so long at least, seconds
+LEAST_GRACE_S: Final = 0.02
 #: bytes around a PDU: unit and checksum
 RTU_FRAME: Final = 3
 
@@ -152,7 +154,7 @@ class ModbusLink:
             self._framing.reset()
         wire_s = self._line_s(len(request) + size + 2 * RTU_FRAME)
         wait_s = self._wait_s(unit, urgent) + wire_s
-        expiry = loop.call_later(wait_s, _expire, answer)
+        expiry = loop.call_later(wait_s, _settle, answer, Fault.SILENT)
         wire.write(self._framing.wrap(transaction, unit, request))
         try:
             outcome = await answer
@@ -172,6 +174,8 @@ class ModbusLink:
             self.odd[outcome.value] += 1
             if outcome is Fault.GARBLED:
                 self.drop()
+            else:
+                self._unanswered(transaction, unit, now_s)
         return outcome
 
     def drop(self) -> None:
@@ -296,7 +300,14 @@ class ModbusLink:
             self.odd[STRAY] += 1
             if self.odd[STRAY] == 1:  # a device that miscounts does so all day
                 log.warning(STRAY, endpoint=self.name, unit=frame.unit)
-            self._settle(Fault.MISMATCHED if self.numbered else Fault.GARBLED)
+            if not self.numbered:
+                self._settle(Fault.GARBLED)
+            elif asked is not None:
+                # An answer that came twice, and ours is still on its way; or ours, miscounted.
+                grace_s = max(2.0 * self._units[asked.unit].mean_s, LEAST_GRACE_S)
+                asyncio.get_running_loop().call_later(
+                    grace_s, _settle, asked.answer, Fault.MISMATCHED
+                )
 
     def _fits(self, frame: Frame, asked: _Asked) -> bool:
         if frame.transaction is not None:
@@ -314,8 +325,8 @@ class ModbusLink:
             self._units[unit].late(took_s)
 
     def _settle(self, outcome: bytes | Fault) -> None:
-        if self._asked is not None and not self._asked.answer.done():
-            self._asked.answer.set_result(outcome)
+        if self._asked is not None:
+            _settle(self._asked.answer, outcome)
 
     def _lost(self, generation: int) -> None:
         if generation != self._generation:
@@ -329,6 +340,6 @@ class ModbusLink:
         self._settle(Fault.HUNG_UP)
 
 
-def _expire(answer: asyncio.Future[bytes | Fault]) -> None:
+def _settle(answer: asyncio.Future[bytes | Fault], outcome: bytes | Fault) -> None:
     if not answer.done():
-        answer.set_result(Fault.SILENT)
+        answer.set_result(outcome)

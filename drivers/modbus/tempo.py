@@ -65,6 +65,11 @@ class Tempo:
         return min(wanted, most)
 
     @property
+    def mean_s(self) -> float:
+        """How long its answers take; 0 while it was never heard."""
+        return self._mean_s or 0.0
+
+    @property
     def known(self) -> bool:
         """Whether it was ever heard, and answers."""
         return self._mean_s is not None and not self.failures

@@ -64,6 +64,7 @@ class ModbusTransport:
         self._clock, self._rng = links.clock, links.rng
         self._plans: WeakKeyDictionary[Places, Plan] = WeakKeyDictionary()
         self._learnt = Learnt()
+        self._unsure = asyncio.Lock()
         self._probes = 0
         self._splits = 0
         self._ends_s = 0.0
@@ -85,6 +86,13 @@ class ModbusTransport:
 
         A silent unit is asked one cheap question, and read only if it answers that.
         """
+        if self._tempo.known:
+            return await self._look(places)
+        # While nobody knows whether it is there, its poll classes do not all ask.
+        async with self._unsure:
+            return await self._look(places)
+
+    async def _look(self, places: Places) -> Sequence[Answer]:
         link, tempo = self._link, self._tempo
         now_s = self._clock.monotonic_s()
         doubtful = self._learnt.doubtful(places, now_s)

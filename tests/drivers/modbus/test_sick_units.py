@@ -264,6 +264,30 @@ def test_a_device_that_miscounts_its_transactions_is_named_and_keeps_its_link() 
     in_virtual_time(main)
 
 
+def test_answers_that_come_twice_are_taken_once() -> None:
+    async def main(clock: LoopClock) -> None:
+        line = Line(lambda u, pdu: [(0.005, u, echoed(pdu)), (0.008, u, echoed(pdu))])
+        box = device(registers(5, 300, 600), line, links(clock), clock)
+        for _ in range(10):
+            scan = await read(box)
+            assert list(scan.values) == [5.0, 300.0, 600.0]
+        assert len(line.dials) == 1
+        assert len(line.asked) == 30
+
+    in_virtual_time(main)
+
+
+def test_the_poll_classes_of_a_dead_unit_do_not_all_wait_for_it() -> None:
+    async def main(clock: LoopClock) -> None:
+        line = Line(lambda _u, _p: [])
+        box = device(registers(5), line, links(clock), clock)
+        scans = await asyncio.gather(*(read(box) for _ in range(3)))
+        assert all(flaws(scan) == [Flaw.TIMEOUT] for scan in scans)
+        assert len(line.asked) == 1
+
+    in_virtual_time(main)
+
+
 def test_a_busy_device_is_asked_again_a_little_later() -> None:
     """Exception 6 means later, not no."""
 
