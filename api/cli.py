@@ -317,6 +317,21 @@ def import_netbox(
     raise typer.Exit(netbox(url, site, rules, token_env, target, json=json))
 
 
+@import_.command("dsx")
+def import_dsx(
+    file: str,
+    broker: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Of the file's brokers; else the agents'.")
+    ] = None,
+    seconds: Annotated[float, typer.Option(help="How long to listen at most.")] = 15.0,
+    json: Json = False,
+) -> None:
+    """Compare what a BMS on the NVIDIA DSX Exchange serves with a facility file; writes nothing."""
+    from api.commands.dsx import dsx
+
+    raise typer.Exit(dsx(file, broker, seconds, json=json))
+
+
 def main() -> None:
     """Entry point: an unexpected error is one line with its place, and exit code 70."""
     try:

@@ -41,9 +41,16 @@ class Brokers:
 
 
 def brokers_of(
-    facility: Facility, overlay: Overlay | None, clock: Clock, rng: random.Random
+    facility: Facility,
+    overlay: Overlay | None,
+    clock: Clock,
+    rng: random.Random,
+    *,
+    every: bool = False,
 ) -> Brokers:
-    """A bus for each broker that somebody uses; none is started. A simulation has one broker.
+    """A bus for each broker that a device uses, or for every one; none is started.
+
+    A simulation has one broker.
 
     Raises:
         SecretMissing: a password is not where the file says.
@@ -57,7 +64,7 @@ def brokers_of(
     buses: dict[str | None, MqttBus] = {None: own}
     brokers: dict[str | None, Broker] = {None: Broker(own, clock)}
     for key, entry in facility.brokers.items():
-        if any(device.broker == key for device in facility.devices.values()):
+        if every or any(device.broker == key for device in facility.devices.values()):
             buses[key] = _bus(facility, entry, entry.url, key, name, clock, rng)
             brokers[key] = Broker(buses[key], clock, f"broker {key}", entry.integration)
     return Brokers(buses, brokers)
