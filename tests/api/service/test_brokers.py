@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import random
+import re
 from pathlib import Path
 
 import pytest
+import yaml
 
 from api.service.brokers import LEAST_SILENCE_S, brokers_of, silence_s
 from api.service.overlay import Overlay
@@ -14,7 +16,9 @@ from api.service.trust import TlsUnusable
 from drivers.known import DriverKnowledge
 from facility.checking import check
 from facility.clock import SystemClock
+from facility.config import Agents, AuthConfig, Broker, DeviceConfig
 from facility.loading import load_text
+from tests.conftest import ROOT
 from tests.drivers.mqtt.test_addresses import certificate
 
 FILE = """
@@ -105,3 +109,18 @@ def test_silence_is_judged_by_who_ought_to_speak() -> None:
 def test_what_is_wrong_with_a_broker_is_said_at_its_line(body: str, path: str, word: str) -> None:
     assert faults(text()) == []
     assert any(p == path and word in problem for p, problem in faults(body))
+
+
+def test_the_example_of_the_operators_guide_is_a_facility_file() -> None:
+    guide = (ROOT / "docs" / "operating.md").read_text("utf-8")
+    section = guide.partition("## MQTT: brokers")[2].partition("\n## ")[0]
+    (example,) = re.findall(r"```yaml\n(.*?)```", section, re.DOTALL)
+    tree = yaml.safe_load(example)
+    Agents.model_validate(tree["agents"])
+    known = DriverKnowledge.shipped()
+    for name, entry in tree["devices"].items():
+        device = DeviceConfig.model_validate(entry)
+        assert known.device_fault(device) is None, name
+        assert device.broker is None or Broker.model_validate(tree["brokers"][device.broker])
+    for entry in tree["auth"].values():
+        AuthConfig.model_validate(entry)
