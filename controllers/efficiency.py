@@ -1,7 +1,8 @@
 """Tokens per watt, per rack and hall: joules and tokens over windows, and the p5 of 5 minutes.
 
 Energy is the integral of the racks' metered power (PDU counters are too coarse for minutes);
-tokens come from the agents' counters. A gap in either makes no claim for its span.
+tokens come from the counters of the inference engines that the file names, of other nodes from the
+agents'. A gap in either makes no claim for its span.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ class EfficiencyMemory:
     """Counters at the last step and the window's steps.
 
     Attributes:
-        tokens: float64[N], counters at the last step; NaN unknown.
+        tokens: float64[S], counters of `site.token_points` at the last step; NaN unknown.
         joules: float64[R], since the last step.
         seconds: float64[R], of metered time since the last step.
         steps: float64[W, 2, R], newest last: tokens and joules per step; NaN no claim.
@@ -54,7 +55,7 @@ class EfficiencyMemory:
         """Nothing counted yet."""
         racks = len(site.racks)
         return cls(
-            np.full(len(site.nodes), np.nan),
+            np.full(len(site.token_points), np.nan),
             np.zeros(racks),
             np.zeros(racks),
             np.zeros((0, 2, racks)),
@@ -78,7 +79,7 @@ def account(
         The `efficiency` facts, and the memory.
     """
     now = snapshot.now_s
-    tokens = snapshot.good(site.node_generated)
+    tokens = snapshot.good(site.token_points)
     if memory.at_s is None or memory.last_s is None:
         memory = replace(memory, tokens=tokens, at_s=now, last_s=now, twin=_twin(site, snapshot))
         return _facts(site, memory, rack_w), memory
@@ -94,7 +95,8 @@ def account(
     with np.errstate(invalid="ignore"):
         made = np.where((made < 0.0) | (made > JUMP * span), np.nan, made)
     racks = len(site.racks)
-    per_rack = np.bincount(site.node_rack, made, racks) if made.size else np.zeros(racks)
+    of_rack = site.node_rack[site.token_node]
+    per_rack = np.bincount(of_rack, made, racks) if made.size else np.zeros(racks)
     whole = seconds >= 0.9 * span
     step = np.stack([per_rack, np.where(whole, joules * span / np.maximum(seconds, 1e-9), np.nan)])
     steps = np.concatenate([memory.steps, step[None]])[-WINDOW:]

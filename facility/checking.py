@@ -22,7 +22,7 @@ Fault = tuple[tuple[str | int, ...], str, str | None]
 
 #: labels that remote-write gives to series by itself; `hall` a site may choose
 RESERVED_LABELS: Final = frozenset(
-    ("device", "part", "kind", "rack", "element", "feed", "load", "loop")
+    ("device", "part", "kind", "rack", "element", "feed", "load", "loop", "node")
 )
 
 #: profile name -> the part:kind pairs that it offers, those that may be written among them

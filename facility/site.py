@@ -35,6 +35,8 @@ class SiteModel:
             the node).
         gpu_power … gpu_state: int64[N, G], padded with -1.
         node_cap …: int64[N], the node's totals.
+        token_points, token_node: int64[S], counters of generated tokens and the node of each: those
+            of the engines that the file says run there, else the agent's own.
         inlet_temperature, rack_leak: per rack, the indexes of its sensors.
         device_points: device -> int64[n], the indexes of all that it measures.
     """
@@ -66,6 +68,8 @@ class SiteModel:
     node_cap: IntArray
     node_agent_state: IntArray
     node_generated: IntArray
+    token_points: IntArray
+    token_node: IntArray
     node_prompt: IntArray
     node_running: IntArray
     node_waiting: IntArray
@@ -96,6 +100,7 @@ class SiteModel:
         rack_at = {rack: i for i, rack in enumerate(racks)}
         feeds = topology.feeds
         feed_device = _feed_devices(facility, feeds)
+        token_points, token_node = _token_points(facility, table, nodes)
         element_device = _element_devices(facility, topology.elements, table)
         loops = tuple(
             loop_model(facility, table, name, loop, rack_at, nodes, configs)
@@ -150,6 +155,8 @@ class SiteModel:
             node_cap=per_node("power_cap"),
             node_agent_state=per_node("state"),
             node_generated=per_node("tokens_generated"),
+            token_points=token_points,
+            token_node=token_node,
             node_prompt=per_node("tokens_prompt"),
             node_running=per_node("requests_running"),
             node_waiting=per_node("requests_waiting"),
@@ -295,6 +302,25 @@ def _element_devices(
         if element is not None and PointId(name, "total", "active_power") in table.index:
             by_element.setdefault(element, name)
     return tuple(by_element.get(element) for element in elements)
+
+
+def _token_points(
+    facility: Facility, table: PointTable, nodes: tuple[str, ...]
+) -> tuple[IntArray, IntArray]:
+    """Counters of generated tokens, and whose they are; an engine counts for the agent, not too."""
+    engines: dict[str, list[int]] = {}
+    for name, device in facility.devices.items():
+        index = table.index.get(PointId(name, "total", "tokens_generated"), -1)
+        if device.measures.node is not None and index >= 0:
+            engines.setdefault(device.measures.node, []).append(index)
+    points: list[int] = []
+    owners: list[int] = []
+    for n, node in enumerate(nodes):
+        own = table.index.get(PointId(node, "total", "tokens_generated"), -1)
+        mine = engines.get(node, [own])
+        points += mine
+        owners += [n] * len(mine)
+    return np.array(points, dtype=np.int64), np.array(owners, dtype=np.int64)
 
 
 def _totals(table: PointTable, devices: Iterable[str | None], kind: str) -> IntArray:

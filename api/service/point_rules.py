@@ -21,6 +21,8 @@ _CLASS_OF_PROFILE: Final[dict[str, PointClass]] = {
     "ups": "power",
     "cdu": "cooling",
     "sensor": "environment",
+    "engine": "gpu",
+    "gpu": "gpu",
 }
 
 
@@ -100,4 +102,6 @@ def _measured_w(facility: Facility, entry: DeviceConfig) -> float | None:
         return power.racks[what.rack].rating
     if what.load is not None and what.load in power.loads:
         return power.loads[what.load].rating
+    if what.node is not None and what.node in facility.nodes:
+        return _node_w(facility.nodes[what.node])
     return None

@@ -33,6 +33,7 @@ from drivers.sim.plant.world import World
 from drivers.sim.publish import publish_sensors
 from drivers.sim.scenarios import Scenario
 from drivers.sim.serve_modbus import serve_modbus
+from drivers.sim.serve_prometheus import serve_prometheus
 from drivers.sim.serve_snmp import serve_snmp
 from facility.clock import SystemClock
 from facility.completing import complete_for_simulation
@@ -110,6 +111,7 @@ async def simulate(facility: Facility, scenario: Scenario, options: argparse.Nam
     runner = Runner(world, agents, clock, stop_broker, tell_parent)
     snmp = await serve_snmp(world.plant, facility.devices)
     modbus = await serve_modbus(world.plant, facility.devices)
+    pages = await serve_prometheus(world.plant, facility.devices)
     bus = client("simulated-sensors")
     await bus.start()
     await agents.start()
@@ -119,7 +121,7 @@ async def simulate(facility: Facility, scenario: Scenario, options: argparse.Nam
             publish_sensors(world.plant, facility, bus, clock, profiles()), name="sensors"
         ),
     ]
-    say({"addresses": {**snmp, **modbus}, "broker": url})
+    say({"addresses": {**snmp, **modbus, **pages}, "broker": url})
     obey = asyncio.create_task(_obey(world), name="parent")
     try:
         done, _ = await asyncio.wait([obey, *tasks], return_when=asyncio.FIRST_COMPLETED)
@@ -131,6 +133,7 @@ async def simulate(facility: Facility, scenario: Scenario, options: argparse.Nam
         await asyncio.gather(obey, *tasks, return_exceptions=True)
         snmp.close()
         modbus.close()
+        pages.close()
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(CLOSE_S):
                 await agents.stop()

@@ -59,3 +59,37 @@ def test_a_counter_that_starts_again_costs_one_step_and_makes_no_jump() -> None:
     meter.toy.tokens["r01-n1"] = 0.0
     facts = meter.run(60)
     assert facts["hall"]["tokens_per_joule"] == pytest.approx(expected(meter.toy), rel=1e-3)  # type: ignore[index]
+
+
+ENGINES = """
+  engine-[1-2]: {profile: engine/vllm, address: "http://x:800{1}", measures: {node: r01-n1}}
+control:
+"""
+
+
+def test_tokens_of_the_engines_on_a_node_take_the_place_of_the_agents() -> None:
+    """Two servers on one node are both counted, and the agent's own number is not added to them."""
+    site = site_of(small_hall().replace("\ncontrol:\n", ENGINES))
+    names = [site.table.specs[i].id.device for i in site.token_points.tolist()]
+    assert names == ["engine-1", "engine-2", "r01-n2", "r02-n1", "r02-n2"]
+    assert [site.nodes[i] for i in site.token_node] == ["r01-n1", "r01-n1", *names[2:]]
+    toy, memory = Toy(site), EfficiencyMemory.empty(site)
+    counted = {"engine-1": 5e6, "engine-2": 1000.0}
+    for second in range(30):
+        counted["engine-1"] += 100.0
+        counted["engine-2"] = 7.0 if second == 12 else counted["engine-2"] + 50.0
+        told = counted | {"r01-n2": 40.0 * second}
+        toy.changes = {f"{name}:total:tokens_generated": count for name, count in told.items()}
+        racks = np.full(len(site.racks), 1000.0)
+        _, memory = account(site, toy.snapshot(), racks, memory)
+        toy.advance()
+    steps = memory.steps[:, 0, 0]
+    # A restart of one engine makes no claim for its step, and no jump.
+    assert np.isnan(steps).sum() == 1
+    assert steps[~np.isnan(steps)] == pytest.approx(5 * (100.0 + 50.0 + 40.0))
+
+
+def test_an_engine_that_counts_no_tokens_leaves_the_agents_in_their_place() -> None:
+    engine = ENGINES.replace("engine/vllm", "engine/triton-trtllm")
+    site = site_of(small_hall().replace("\ncontrol:\n", engine))
+    assert [site.table.specs[i].id.device for i in site.token_points] == list(site.nodes)

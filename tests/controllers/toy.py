@@ -114,6 +114,9 @@ def layouts_of(facility: Facility) -> list[Layout]:
             add(name, [("total", "active_power")])
         elif about.element is not None:
             add(name, [("total", "active_power"), ("total", "state")])
+        elif about.node is not None:
+            counts = device.profile != "engine/triton-trtllm"
+            add(name, [("total", "tokens_generated" if counts else "requests_running")])
         elif about.rack is not None:
             add(name, [("inlet", "temperature"), ("inlet", "humidity"), ("leak", "leak")])
         else:

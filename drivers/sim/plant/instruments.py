@@ -163,6 +163,8 @@ class ServedPlant:
                 if entry.measures.rack == about.rack and entry.measures.feed is None
             ]
             return self._inlet_reader(about.rack, peers.index(name))
+        if about.node is not None:
+            return self._node_reader(about.node)
         if about.loop is not None:
             for i, loop in enumerate(self.truth.loops):
                 if loop.name == about.loop and loop.cdus:
@@ -186,6 +188,32 @@ class ServedPlant:
                 case "dew_point":
                     return room.dew_c
             return None
+
+        return read
+
+    def _node_reader(self, node: str) -> Reader:
+        """What an engine or an exporter on a node shows: tokens, requests, and its boards."""
+
+        def read(part: str, kind: str) -> float | None:
+            if part == "total":
+                told = self.tokens(node)
+                kinds = ("tokens_prompt", "tokens_generated", "requests_running")
+                return dict(zip((*kinds, "requests_waiting"), told, strict=True)).get(kind)
+            if not part.startswith("gpu."):
+                return None
+            try:
+                board = self.gpu_reading(node, int(part.removeprefix("gpu.")))
+            except (IndexError, ValueError):
+                return None
+            values = {
+                "active_power": board.power_w,
+                "temperature": board.temperature_c,
+                "margin": board.margin_k,
+                "power_cap": board.limit_w,
+                "power_cap_enforced": board.enforced_w,
+                "clock": board.clock_hz,
+            }
+            return values.get(kind)
 
         return read
 
