@@ -13,6 +13,7 @@ from drivers.address import Address, parse_address
 from drivers.credentials import Credentials
 from drivers.device import ProfiledDevice
 from drivers.finding import NamedVariables
+from drivers.finding.identity import IdentifiedDevice
 from drivers.profile import Profile, wheres
 from drivers.profile.binding import bind, may_write
 from drivers.publishing import PROTOCOLS, Broker
@@ -169,4 +170,6 @@ def build_device(
     writable = may_write(profile, where.host)
     binding = bind(profile, device, config.parameters, period_s=config.period, writable=writable)
     transport = build_transport(profile, where, credentials, links or Links(clock))
+    if profile.match.sys_object_ids or profile.match.describes:
+        return IdentifiedDevice(binding, transport, clock, profiles().values())
     return ProfiledDevice(binding, transport, clock)

@@ -15,7 +15,7 @@ import math
 import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, Protocol, runtime_checkable
 
 import structlog
 
@@ -46,6 +46,15 @@ LONGEST_BEAT_S: Final = 0.05
 LOOKS_A_BEAT: Final = 32
 #: a device is not looked at out of turn more often than this, whoever asks, seconds
 URGENT_EVERY_S: Final = 1.0
+
+
+@runtime_checkable
+class Strange(Protocol):
+    """A device that may be another than the facility file says."""
+
+    @property
+    def strange(self) -> str:
+        """What does not fit, in words; empty when all does."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -294,6 +303,8 @@ class Collector:
                     log.warning("device slow", device=device.id, detail=watch.detail)
         else:
             watch.named_slow.discard(key)
+        if spoke and isinstance(device, Strange) and device.strange:
+            watch.detail = device.strange
         watch.late[key] = late and spoke
         state = watch.state()
         if state == "bad" and not watch.reported:

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final, Protocol
 
-from drivers.finding.walking import Oid, Walks
+from drivers.finding.walking import Asks, Oid, Walks
 from drivers.profile import SnmpWhere, Variables
 from drivers.profile.binding import At, NamedAt, Places, SnmpAt
 from drivers.profile.codec import Answer, Raw, text_of
@@ -83,6 +83,10 @@ class NamedVariables:
     def trouble(self) -> str:
         """As of the wire."""
         return self._wire.trouble if isinstance(self._wire, Troubled) else ""
+
+    async def get(self, oid: Oid) -> Answer:
+        """As of the wire, where it reads single variables."""
+        return await self._wire.get(oid) if isinstance(self._wire, Asks) else Flaw.REFUSED
 
     async def fetch(self, places: Places) -> Sequence[Answer]:
         """One look; REFUSED where the device has no such name, or moved it just now."""

@@ -152,7 +152,9 @@ def _raw(at: At, told: int | str) -> Raw:
 
 
 def _identity(profile: Profile, device: str) -> Iterator[tuple[At, Raw]]:
-    claims = {**CLAIMS, "serial": device}
+    versions = profile.match.firmware
+    firmware = (versions and versions.at_least) or CLAIMS["firmware"]
+    claims = {**CLAIMS, "serial": device, "firmware": firmware}
     for at, wanted in identity_places(profile.identity).items():
         parts = (
             f"{s.after or ''}{claims[name]}{'' if s.until is None else s.until}"

@@ -134,10 +134,15 @@ def _system(who: Impersonation) -> dict[ber.Oid, ber.Value]:
     asked = next((at for at in who.places if isinstance(at, SnmpAt) and at.oid == SYS_DESCR), None)
     described = Flaw.REFUSED if asked is None else who.answer(asked)
     text = described if isinstance(described, bytes) else f"Wattkeeper {who.device}".encode()
+    for wanted in who.profile.match.describes[:1]:
+        text = wanted.encode() + b" " + text
     fixed: dict[ber.Oid, ber.Value] = {
         SYS_DESCR: ber.Value(ber.OCTETS, text),
         SYS_NAME: ber.Value(ber.OCTETS, who.device.encode()),
     }
+    taken = {who.oid(at) for at in who.places if isinstance(at, SnmpAt)}
+    for arcs in set(who.profile.match.answers) - taken:
+        fixed[arcs] = ber.Value(ber.INTEGER, ber.of_integer(1))
     for arcs in who.profile.match.sys_object_ids[:1]:
         fixed[SYS_OBJECT_ID] = ber.Value(ber.OID, ber.of_oid(arcs))
     return fixed

@@ -1,4 +1,4 @@
-"""Signs that mean something else, scales and units in the device's own words: codec and compiled."""
+"""Signs that mean something else, scales and units in the device's own words, both decoders."""
 
 from __future__ import annotations
 

@@ -1,0 +1,104 @@
+"""A device that is another than its profile is for: told, marked, and not written to."""
+
+from __future__ import annotations
+
+import pytest
+
+from drivers.address import parse_address
+from drivers.catalog import build_device, profiles
+from drivers.credentials import Credentials
+from drivers.finding import Claim, claim_of
+from drivers.finding.identity import IdentifiedDevice, judged
+from drivers.sim.serve_snmp import serve_snmp
+from drivers.sim.source import Instruments
+from drivers.snmp import SnmpTransport
+from facility.clock import SystemClock
+from facility.commands import Command, Outcome
+from facility.config import DeviceConfig
+from facility.points import Flaw, Grade, PointId, flaw_of, grade_of
+from tests.drivers.wires import links
+
+KNOWN = [p for p in profiles().values() if p.protocol == "snmp"]
+RPDU2 = profiles()["pdu/apc-rpdu2"]
+ENLOGIC = (1, 3, 6, 1, 4, 1, 38446, 1)
+
+
+def test_a_device_that_fits_has_nothing_said_of_it() -> None:
+    assert judged(RPDU2, Claim((1, 3, 6, 1, 4, 1, 318, 1, 3, 4, 6), "APC"), KNOWN).strange == ""
+
+
+def test_another_profiles_device_is_named() -> None:
+    verdict = judged(RPDU2, Claim((1, 3, 6, 1, 4, 1, 1718, 4), "Sentry"), KNOWN)
+    assert verdict.wrong
+    assert "pdu/sentry4" in verdict.strange
+
+
+def test_a_device_that_nobody_knows_is_only_told_of() -> None:
+    verdict = judged(RPDU2, Claim((1, 3, 6, 1, 4, 1, 99999), "Something"), KNOWN)
+    assert verdict.strange
+    assert not verdict.wrong
+
+
+@pytest.mark.parametrize(("firmware", "wrong"), [("2.0.4.3", False), ("1.9", True), ("", True)])
+def test_firmware_outside_the_range_of_the_scales_is_wrong(firmware: str, wrong: bool) -> None:
+    """Case 30: the divisor of an Enlogic PDU depends on its firmware (librenms PR 18162)."""
+    claim = Claim(ENLOGIC, "Enlogic PDU", firmware={"pdu/enlogic": firmware})
+    assert judged(profiles()["pdu/enlogic"], claim, KNOWN).wrong is wrong
+
+
+@pytest.mark.parametrize(
+    ("served", "read_as", "flaw"),
+    [
+        ("pdu/apc-rpdu2", "pdu/apc-rpdu2", Flaw.NONE),
+        ("pdu/enlogic", "pdu/enlogic", Flaw.NONE),
+        ("pdu/rittal-cmc3", "pdu/rittal-cmc3", Flaw.NONE),
+        ("ats/apc-ats-6.5", "ats/apc-ats", Flaw.NONE),
+        ("ats/apc-ats", "ats/apc-ats-6.5", Flaw.SUBSTITUTED),
+    ],
+)
+async def test_readings_of_the_wrong_device_are_suspect(
+    served: str, read_as: str, flaw: Flaw
+) -> None:
+    plant = Instruments.of("d", {"total:active_power": 900.0, "phase.1:current": 4.0})
+    config = DeviceConfig(profile=served, address="snmp://127.0.0.1")
+    agents = await serve_snmp(plant, {"d": config})
+    device = build_device(
+        DeviceConfig(profile=read_as, address=agents["d"]), "d", agents["d"], {}, SystemClock()
+    )
+    try:
+        assert isinstance(device, IdentifiedDevice)
+        scan = await device.read(device.layouts[0])
+        kept = [q for q in scan.quality.tolist() if grade_of(q) is not Grade.BAD]
+        assert kept
+        assert {flaw_of(q) for q in kept} == {flaw}
+        assert bool(device.strange) is (flaw is not Flaw.NONE)
+        command = Command(PointId("d", "x", "state"), 1.0, 1, 1, 0, 5.0, "t")
+        if flaw is Flaw.SUBSTITUTED:
+            ack = await device.write(command)
+            assert ack.outcome is Outcome.REJECTED
+            assert read_as in ack.detail
+    finally:
+        await device.close()
+        agents.close()
+
+
+async def test_every_simulated_agent_is_what_its_profile_is_for() -> None:
+    named = {p.profile.replace("/", "-"): p for p in KNOWN}
+    configs = {
+        name: DeviceConfig(profile=p.profile, address="snmp://127.0.0.1")
+        for name, p in named.items()
+        if p.match.sys_object_ids or p.match.describes
+    }
+    agents = await serve_snmp(Instruments(), configs)
+    shared = links()
+    strange = {}
+    try:
+        for name in configs:
+            agent = SnmpTransport(parse_address(agents[name]), shared, Credentials())
+            claim = await claim_of(agent, KNOWN)
+            assert claim is not None
+            strange[name] = judged(named[name], claim, KNOWN).strange
+            await agent.close()
+    finally:
+        agents.close()
+    assert not {name: text for name, text in strange.items() if text}
