@@ -121,6 +121,7 @@ def test_the_example_of_the_operators_guide_is_a_facility_file() -> None:
     for name, entry in tree["devices"].items():
         device = DeviceConfig.model_validate(entry)
         assert known.device_fault(device) is None, name
-        assert device.broker is None or Broker.model_validate(tree["brokers"][device.broker])
+        if device.broker is not None:
+            Broker.model_validate(tree["brokers"][device.broker])
     for entry in tree["auth"].values():
         AuthConfig.model_validate(entry)
