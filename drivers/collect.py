@@ -117,6 +117,8 @@ class _Watch:
 
     def __init__(self, device: Device, beats: _Beats) -> None:
         self.device = device
+        # Asking a protocol at each look costs as much as the look.
+        self.stranger = device if isinstance(device, Strange) else None
         self._beats = beats
         self.failures: dict[str, int] = {}
         self.late: dict[str, bool] = {}
@@ -303,8 +305,8 @@ class Collector:
                     log.warning("device slow", device=device.id, detail=watch.detail)
         else:
             watch.named_slow.discard(key)
-        if spoke and isinstance(device, Strange) and device.strange:
-            watch.detail = device.strange
+        if spoke and watch.stranger is not None and watch.stranger.strange:
+            watch.detail = watch.stranger.strange
         watch.late[key] = late and spoke
         state = watch.state()
         if state == "bad" and not watch.reported:
