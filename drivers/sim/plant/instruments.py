@@ -164,7 +164,12 @@ class ServedPlant:
             ]
             return self._inlet_reader(about.rack, peers.index(name))
         if about.node is not None:
-            return self._node_reader(about.node)
+            engines = [
+                other
+                for other in facility.devices.values()
+                if other.measures.node == about.node and other.profile.startswith("engine/")
+            ]
+            return self._node_reader(about.node, max(len(engines), 1))
         if about.loop is not None:
             for i, loop in enumerate(self.truth.loops):
                 if loop.name == about.loop and loop.cdus:
@@ -191,14 +196,15 @@ class ServedPlant:
 
         return read
 
-    def _node_reader(self, node: str) -> Reader:
-        """What an engine or an exporter on a node shows: tokens, requests, and its boards."""
+    def _node_reader(self, node: str, engines: int) -> Reader:
+        """What one of the engines of a node shows, an even share; or an exporter, its boards."""
 
         def read(part: str, kind: str) -> float | None:
             if part == "total":
                 told = self.tokens(node)
                 kinds = ("tokens_prompt", "tokens_generated", "requests_running")
-                return dict(zip((*kinds, "requests_waiting"), told, strict=True)).get(kind)
+                whole = dict(zip((*kinds, "requests_waiting"), told, strict=True)).get(kind)
+                return None if whole is None else whole / engines
             if not part.startswith("gpu."):
                 return None
             try:
