@@ -119,6 +119,7 @@ class _Watch:
         self.device = device
         # Asking a protocol at each look costs as much as the look.
         self.stranger = device if isinstance(device, Strange) else None
+        self.stranger = device if isinstance(device, Strange) else None
         self._beats = beats
         self.failures: dict[str, int] = {}
         self.late: dict[str, bool] = {}

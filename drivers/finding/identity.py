@@ -87,14 +87,13 @@ class IdentifiedDevice(ProfiledDevice):
     async def read(self, layout: Layout) -> Scan:
         """One look; SUSPECT throughout while the device is another than the profile is for."""
         scan = await super().read(layout)
-        bad = (scan.quality & 0b11) == int(Grade.BAD)
-        if bad.all():
+        if scan.quality.any() and bool(((scan.quality & 0b11) == int(Grade.BAD)).all()):
             self._asked_s = None
             return scan
         if self._asked_s is None or self._now_s() - self._asked_s > ASK_AGAIN_S:
             await self._ask()
         if self.verdict.wrong:
-            scan.quality[~bad] = SUBSTITUTED
+            scan.quality[(scan.quality & 0b11) != int(Grade.BAD)] = SUBSTITUTED
         return scan
 
     async def write(self, command: Command) -> Ack:

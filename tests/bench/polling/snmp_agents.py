@@ -18,12 +18,21 @@ from typing import Final
 from drivers.profile.binding import BoundPoint, SnmpAt
 from drivers.profile.codec import encode
 from drivers.sim import ber
-from drivers.sim.serve_snmp import MAX_VARIABLES, encoded
-from tests.bench.polling.fleet import VARIANTS, Fleet, binding_of, delay_s, host_of, reading_of
+from drivers.sim.serve_snmp import MAX_VARIABLES, SYS_DESCR, SYS_OBJECT_ID, encoded
+from tests.bench.polling.fleet import (
+    VARIANTS,
+    Fleet,
+    binding_of,
+    delay_s,
+    host_of,
+    profile_of,
+    reading_of,
+)
 from tests.bench.polling.serving import fleet_asked, listening
 
 #: more different requests than the clients of this bench have
 MOST_KEPT: Final = 4096
+DESCRIPTION: Final = b"APC Web/SNMP Management Card (PF:v6.4.0 MN:AP8959EU3 SN: BENCH)"
 Values = dict[ber.Oid, ber.Value]
 
 
@@ -107,6 +116,9 @@ def _values(points: Sequence[BoundPoint], variant: int) -> Values:
         raw = encode(point, reading_of(point, variant))
         assert raw is not None
         values[point.at.oid] = encoded(point.at.where.syntax, raw)
+    match = profile_of("snmp").match
+    values[SYS_OBJECT_ID] = ber.Value(ber.OID, ber.of_oid(match.sys_object_ids[0]))
+    values[SYS_DESCR] = ber.Value(ber.OCTETS, DESCRIPTION)
     return values
 
 
