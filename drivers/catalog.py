@@ -15,7 +15,7 @@ from drivers.device import ProfiledDevice
 from drivers.finding import NamedVariables
 from drivers.finding.identity import IdentifiedDevice
 from drivers.profile import Profile, wheres
-from drivers.profile.binding import bind, may_write
+from drivers.profile.binding import bind, may_write, reading
 from drivers.publishing import PROTOCOLS, Broker
 from drivers.shelving import MadeWhenAsked
 from drivers.transport import Links, Transport
@@ -169,6 +169,7 @@ def build_device(
         credentials = secrets[config.auth]
     writable = may_write(profile, where.host)
     binding = bind(profile, device, config.parameters, period_s=config.period, writable=writable)
+    reading(binding)
     transport = build_transport(profile, where, credentials, links or Links(clock))
     if profile.match.sys_object_ids or profile.match.describes:
         return IdentifiedDevice(binding, transport, clock, profiles().values())

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from drivers.address import parse_address
 from drivers.catalog import offers, profiles
 from drivers.mqtt.addressing import is_pattern, is_topic, split_url
-from drivers.profile.binding import bind
+from drivers.profile.binding import bind, reading
 from facility.checking import Offers
 from facility.config import DeviceConfig
 
@@ -41,7 +41,7 @@ class DriverKnowledge:
         if address.scheme == "mqtt" and not is_topic(address.topic):
             return "address", f"{device.address!r}: an MQTT topic without + and # is due"
         try:
-            bind(profile, "x", device.parameters, period_s=device.period)
+            reading(bind(profile, "x", device.parameters, period_s=device.period))
         except ValueError as error:
             return "parameters", str(error)
         return None

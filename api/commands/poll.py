@@ -20,7 +20,8 @@ from drivers.catalog import build_transport, profiles
 from drivers.checks import CheckResult, run_checks
 from drivers.credentials import Credentials
 from drivers.device import DeviceIdentity, ProfiledDevice
-from drivers.finding import Unclear, claim_of, find_rows, recognise
+from drivers.finding import Asks, Unclear, claim_of, find_rows, recognise
+from drivers.finding.identity import Verdict, judged
 from drivers.profile import Profile
 from drivers.profile.binding import At, SnmpAt, bind
 from drivers.profile.codec import Answer, Decoded
@@ -126,13 +127,19 @@ async def _poll(
     transport = build_transport(profile, address, credentials, links, reference=reference)
     found = await _rows(profile, transport)
     device = ProfiledDevice(bind(profile, DEVICE, found=found), transport, clock)
-    period_s = min(device.period_s(layout) for layout in device.layouts)
     try:
+        if not device.layouts:
+            why = "".join(f": {check.detail}" for check in await _strange(device))
+            raise Unanswered(f"{target} has nothing that {profile.profile} reads{why}")
+        period_s = min(device.period_s(layout) for layout in device.layouts)
         agreed = await _agreement(device)
+        strange: tuple[CheckResult, ...] | None = None
         while True:
             due_s = clock.monotonic_s() + period_s
             look = await _look(device, target, found)
-            look = replace(look, checks=(*look.checks, *agreed))
+            if strange is None:
+                strange = () if chosen is None else await _strange(device)
+            look = replace(look, checks=(*look.checks, *agreed, *strange))
             if record is not None:
                 look.capture.write(Path(record))
             print(_document(look, target) if json else _table(look, target), flush=True)  # noqa: T201
@@ -160,6 +167,16 @@ async def _recognise(
         return recognise(known, claim)
     except Unclear as error:
         raise Unanswered(f"{target}: {error}") from None
+
+
+async def _strange(device: ProfiledDevice) -> tuple[CheckResult, ...]:
+    """A failed check when the device is another than the profile that a person chose is for."""
+    known = [p for p in profiles().values() if p.protocol == device.binding.profile.protocol]
+    claim = await claim_of(device.transport, known) if isinstance(device.transport, Asks) else None
+    verdict = Verdict() if claim is None else judged(device.binding.profile, claim, known)
+    if not verdict.wrong:
+        return ()
+    return (CheckResult("the profile is for this device", "total", False, verdict.strange),)
 
 
 async def _agreement(device: ProfiledDevice) -> tuple[CheckResult, ...]:

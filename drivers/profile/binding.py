@@ -315,6 +315,19 @@ def bind(
     return Binding(profile, device, tuple(layouts), points, sums, periods, names)
 
 
+def reading(binding: Binding) -> Binding:
+    """The binding of a device that the service is to read: it must name something.
+
+    Raises:
+        ValueError: all of its points stand in tables, and no rows are named.
+    """
+    if not binding.layouts:
+        profile = binding.profile
+        tables = ", ".join(profile.tables)
+        raise ValueError(f"{profile.profile} reads nothing until its rows are named: {tables}")
+    return binding
+
+
 def _sums(profile: Profile, device: str, bound: Sequence[BoundPoint]) -> tuple[BoundSum, ...]:
     """The sums whose members all stand in this poll class."""
     found = []

@@ -75,6 +75,20 @@ def test_auto_knows_the_device_and_prints_one_document(
     assert (missing["value"], missing["quality"], missing["flaw"]) == (None, "bad", "sentinel")
 
 
+def test_a_profile_that_another_device_is_for_is_a_failed_check(
+    addresses: dict[str, str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert poll("pdu/eaton-epdu", addresses["pdu"], None, "public", True, None, True) == 1
+    said = capsys.readouterr()
+    assert "nothing that pdu/eaton-epdu reads" in said.out + said.err
+    assert "pdu/apc-rpdu2" in said.out + said.err
+    assert poll("pdu/hpe-mapdu", addresses["pdu"], None, "public", True, None, True) == 0
+    checks = json.loads(capsys.readouterr().out)["checks"]
+    strange = next(c for c in checks if c["check"] == "the profile is for this device")
+    assert not strange["ok"]
+    assert "pdu/apc-rpdu2" in strange["detail"]
+
+
 def test_a_table_for_people(addresses: dict[str, str], capsys: pytest.CaptureFixture[str]) -> None:
     assert poll("cdu/wattkeeper-sim", addresses["cdu"], None, None, True, None, False) == 0
     out = capsys.readouterr().out

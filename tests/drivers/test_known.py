@@ -30,6 +30,9 @@ KNOWN = DriverKnowledge.shipped()
         ("sensor/json-mqtt", "mqtt:hall/#", {}, "address"),
         ("sensor/json-mqtt", "mqtt:\0", {}, "address"),
         ("pdu/apc-rpdu2", "snmp://h", {"nonsense": "1"}, "parameters"),
+        ("pdu/chatsworth", "snmp://h", {}, "parameters"),
+        ("pdu/chatsworth", "snmp://h", {"branches": "1-00AA11BB22CC,"}, None),
+        ("pdu/rittal-cmc3", "snmp://h", {"device": "two"}, "parameters"),
         ("pdu/apc-rpdu2", "snmp://h", {"nonsense": "9" * 5000}, "parameters"),
     ],
 )

@@ -29,6 +29,10 @@ def captures_are_there() -> None:
     recording(HERE[0])
 
 
+def test_every_capture_has_facts() -> None:
+    assert set(names()) == set(FACTS)
+
+
 @pytest.mark.parametrize("name", HERE)
 def test_a_capture_is_recognised_as_what_it_is(name: str) -> None:
     seen = looked(name)
