@@ -6,6 +6,7 @@ every key is listed here, and each is implemented once. The same profile drives 
 The guide for authors is docs/profiles.md.
 """
 
+from drivers.profile.checks import Check, Unchecked
 from drivers.profile.places import (
     REGISTERS,
     DsxWhere,
@@ -25,7 +26,6 @@ from drivers.profile.points import PointEntry, Simulated, Sum, Write, wheres
 from drivers.profile.schema import (
     WRITABLE_ANYWHERE,
     Availability,
-    Check,
     FirmwareRange,
     Identity,
     IdentitySource,
@@ -61,6 +61,7 @@ __all__ = [
     "SnmpWhere",
     "Sum",
     "Table",
+    "Unchecked",
     "UnitSwitch",
     "Variables",
     "Where",

@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
+from drivers.profile.checks import Check, Unchecked
 from drivers.profile.places import (
     DurationS,
     Index,
@@ -31,11 +32,6 @@ Quirk = Literal[
     "one_field_per_request",  # Modbus: never read two points at once
     "coils_from_zero",  # Modbus: a read of bits must begin at bit 0
     "no_getbulk",  # SNMP: walk with GETNEXT
-]
-Check = Literal[
-    "apparent power = voltage x current",
-    "active power within voltage x current",
-    "heat = flow x temperature difference",
 ]
 
 
@@ -156,6 +152,9 @@ class Profile(Strict):
         sums: points that are added up from the rows of a table.
         source: where the register map or MIB comes from.
         verified: how sure we are; see `WRITABLE_ANYWHERE`.
+        checks: physics that the profile was held against; every other is asked too, where a
+            device has the points for it.
+        unchecked: physics that does not hold for this kind of device, and why.
         availability: MQTT: where the device says that it is there, or gone.
     """
 
@@ -172,6 +171,7 @@ class Profile(Strict):
     points: tuple[PointEntry, ...] = Field(min_length=1)
     sums: tuple[Sum, ...] = ()
     checks: tuple[Check, ...] = ()
+    unchecked: tuple[Unchecked, ...] = ()
     quirks: tuple[Quirk, ...] = ()
     modbus: ModbusLimits = Field(default_factory=ModbusLimits)
     availability: Availability = Field(default_factory=Availability)
