@@ -20,16 +20,14 @@ from drivers.profile import (
     Profile,
     PrometheusWhere,
     SnmpWhere,
-    Variables,
     Where,
     quantity_of,
     unit_factors,
 )
-from drivers.profile.parameters import Within, names_of, rows_of, within_of
+from drivers.profile.parameters import Within, names_of, rows_of, units_of, within_of
 from drivers.profile.rows import RowName, arcs, key_of, part_of
-from facility.kinds import KINDS, Kind, Nature
+from facility.kinds import KINDS, Nature
 from facility.points import Layout, PointId, PointSpec
-from facility.units import UNITS
 
 
 @dataclass(frozen=True, slots=True)
@@ -390,13 +388,3 @@ def _bound(
         signed_scale=bool(entry.at.variable),
         divisor_scale=bool(entry.at.variable and within and within.table.scales_divide),
     )
-
-
-def units_of(kind: Kind, table: Variables) -> dict[int | str, str]:
-    """The device's words for units that measure a kind, with ours; the canonical one first."""
-    ours = (kind.unit, *UNITS.get(kind.quantity or "", {}))
-    found: dict[int | str, str] = {}
-    for unit in dict.fromkeys(ours):
-        theirs = [word for word, meant in table.unit_names.items() if meant == unit]
-        found.update(dict.fromkeys(theirs or (unit,), unit))
-    return found

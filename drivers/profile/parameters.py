@@ -7,6 +7,8 @@ from dataclasses import dataclass
 
 from drivers.profile import Profile, Variables
 from drivers.profile.rows import RowName, rows_told
+from facility.kinds import Kind
+from facility.units import UNITS
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,3 +78,13 @@ def names_of(profile: Profile, parameters: Mapping[str, str]) -> dict[str, str]:
             raise ValueError(f"{name}: {text!r}: {profile.profile} needs a part of an MQTT topic")
         names[name] = text
     return names
+
+
+def units_of(kind: Kind, table: Variables) -> dict[int | str, str]:
+    """The device's words for units that measure a kind, with ours; the canonical one first."""
+    ours = (kind.unit, *UNITS.get(kind.quantity or "", {}))
+    found: dict[int | str, str] = {}
+    for unit in dict.fromkeys(ours):
+        theirs = [word for word, meant in table.unit_names.items() if meant == unit]
+        found.update(dict.fromkeys(theirs or (unit,), unit))
+    return found
