@@ -46,6 +46,7 @@ class Flaw(IntEnum):
     SUBSTITUTED = 9
     DEVICE_FAULT = 10
     CLOCK_SKEW = 11
+    INCONSISTENT = 12
 
 
 GOOD: Final = 0

@@ -17,11 +17,11 @@ from api.commands.refusing import refuse_words
 from drivers.address import Address, parse_address
 from drivers.capture import Capture, place_name, reading_name, shown_answer, shown_reading
 from drivers.catalog import build_transport, profiles
-from drivers.checks import CheckResult, run_checks
 from drivers.credentials import Credentials
 from drivers.device import DeviceIdentity, ProfiledDevice
 from drivers.finding import Asks, Unclear, claim_of, find_rows, recognise
 from drivers.finding.identity import Verdict, judged
+from drivers.physics import CheckResult, run_checks
 from drivers.profile import Profile
 from drivers.profile.binding import At, SnmpAt, bind
 from drivers.profile.codec import Answer, Decoded
@@ -235,7 +235,7 @@ async def _look(
         clock.monotonic_s() - started_s,
         device.transport.requests - before,
         kept,
-        run_checks(profile, believed),
+        run_checks(device.binding, believed),
         capture,
     )
 

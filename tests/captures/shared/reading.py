@@ -13,9 +13,9 @@ from pathlib import Path
 import pytest
 
 from drivers.catalog import profiles
-from drivers.checks import CheckResult, run_checks
 from drivers.device import ProfiledDevice
 from drivers.finding import NamedVariables, Unclear, claim_of, find_rows, recognise
+from drivers.physics import CheckResult, run_checks
 from drivers.profile import Profile
 from drivers.profile.binding import BoundPoint, SnmpAt, bind
 from drivers.profile.codec import Decoded
@@ -143,4 +143,4 @@ async def _look(agent: Recording) -> Looked | None:
         for s, _, d in readings
         if grade_of(d.quality) is not Grade.BAD
     }
-    return Looked(profile, tuple(readings), tuple(run_checks(profile, believed)), by_oid)
+    return Looked(profile, tuple(readings), tuple(run_checks(device.binding, believed)), by_oid)

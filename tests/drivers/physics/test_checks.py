@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from drivers.catalog import profiles
-from drivers.checks import run_checks
+from drivers.physics import CheckResult, run_checks
+from drivers.profile.binding import bind
 
 PHASE = {
     ("phase.1", "voltage"): 231.0,
@@ -15,12 +16,16 @@ PHASE = {
 }
 
 
+def checked(profile: str, readings: dict[tuple[str, str], float]) -> list[CheckResult]:
+    return run_checks(bind(profiles()[profile], "d"), readings)
+
+
 def failed(profile: str, readings: dict[tuple[str, str], float]) -> list[str]:
-    return [c.check for c in run_checks(profiles()[profile], readings) if not c.ok]
+    return [c.check for c in checked(profile, readings) if not c.ok]
 
 
 def test_a_healthy_phase_passes_and_says_its_numbers() -> None:
-    results = run_checks(profiles()["pdu/apc-rpdu2"], PHASE)
+    results = checked("pdu/apc-rpdu2", PHASE)
     assert [r.ok for r in results] == [True, True]
     assert results[0].detail == "300 VA, 1.3 A x 231 V"
 
@@ -54,7 +59,7 @@ def test_an_inlet_may_have_three_phases() -> None:
         ("inlet.1", "active_power"): 8654.0,
     }
     assert failed("pdu/raritan-px", readings) == []
-    told = [c.detail for c in run_checks(profiles()["pdu/raritan-px"], readings)]
+    told = [c.detail for c in checked("pdu/raritan-px", readings)]
     assert told == ["8832 VA, 12.8 A x 230 V x 3", "8654 W, 12.8 A x 230 V x 3"]
     assert failed("pdu/raritan-px", readings | {("inlet.1", "active_power"): 86540.0})
 
@@ -71,4 +76,4 @@ def test_heat_must_be_flow_times_temperature_difference(heat_w: float, ok: bool)
 
 
 def test_what_is_missing_is_not_checked() -> None:
-    assert run_checks(profiles()["cdu/wattkeeper-sim"], {("total", "heat"): 1.0}) == []
+    assert checked("cdu/wattkeeper-sim", {("total", "heat"): 1.0}) == []
