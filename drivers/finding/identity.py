@@ -30,6 +30,8 @@ log = structlog.get_logger(__name__)
 
 #: a device is asked again after this long, and after each silence
 ASK_AGAIN_S: Final = 3600.0
+#: one that does not say who it is is asked again after this long
+MUTE_S: Final = 300.0
 SUBSTITUTED: Final = quality(Grade.SUSPECT, Flaw.SUBSTITUTED)
 
 
@@ -108,7 +110,8 @@ class IdentifiedDevice(ProfiledDevice):
             return
         claim = await claim_of(self.transport, self._known)
         if claim is None:
-            self._asked_s = None
+            # It answers its points, so this is its way: asking at each look would slow them all.
+            self._asked_s = self._now_s() - ASK_AGAIN_S + MUTE_S
             return
         verdict = judged(self.binding.profile, claim, self._known)
         if verdict != self.verdict:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import pytest
 
 from drivers.address import parse_address
@@ -9,6 +11,8 @@ from drivers.catalog import build_device, profiles
 from drivers.credentials import Credentials
 from drivers.finding import Claim, claim_of
 from drivers.finding.identity import IdentifiedDevice, judged
+from drivers.profile.binding import Places, bind
+from drivers.profile.codec import Answer
 from drivers.sim.serve_snmp import serve_snmp
 from drivers.sim.source import Instruments
 from drivers.snmp import SnmpTransport
@@ -102,3 +106,29 @@ async def test_every_simulated_agent_is_what_its_profile_is_for() -> None:
     finally:
         agents.close()
     assert not {name: text for name, text in strange.items() if text}
+
+
+class Mute:
+    """Answers its points, and nothing about itself."""
+
+    endpoint, host, requests = "mute", "127.0.0.1", 0
+
+    def __init__(self) -> None:
+        self.asked = 0
+
+    async def fetch(self, places: Places) -> Sequence[Answer]:
+        return (1,) * len(places.at)
+
+    async def get(self, oid: tuple[int, ...]) -> Answer:
+        self.asked += 1
+        return Flaw.TIMEOUT
+
+
+async def test_a_device_that_does_not_say_who_it_is_is_not_asked_at_each_look() -> None:
+    wire = Mute()
+    device = IdentifiedDevice(bind(RPDU2, "d"), wire, SystemClock(), KNOWN)  # type: ignore[arg-type]
+    for _ in range(3):
+        scan = await device.read(device.layouts[0])
+    assert wire.asked == 2
+    assert not device.strange
+    assert (scan.quality == 0).any()
