@@ -48,9 +48,9 @@ _MANY: Final = 500
 DAY_POINTS: Final = 200
 
 
-def _upsert(table: str, columns: Iterable[str]) -> str:
+def _upsert(table: str, columns: Iterable[str], *also: str) -> str:
     """What to do where a row stands: replace it, never by one of fewer samples."""
-    sets = ", ".join(f"{c} = excluded.{c}" for c in columns if c not in _KEY)
+    sets = ", ".join((*(f"{c} = excluded.{c}" for c in columns if c not in _KEY), *also))
     return (
         f"ON CONFLICT (point_id, start_ms) DO UPDATE SET {sets} "
         f"WHERE excluded.count >= {table}.count"
@@ -58,15 +58,17 @@ def _upsert(table: str, columns: Iterable[str]) -> str:
 
 
 _NAMES: Final = ", ".join(_COLUMNS)
+#: A quarter that lost its last GOOD sample counted nothing that anyone knows of.
+_NO_DELTA: Final = "delta = CASE WHEN excluded.good > 0 THEN rollup_15m.delta END"
 _QUARTERS_SQLITE: Final = (
     f"INSERT INTO rollup_15m ({_NAMES}) VALUES ({', '.join('?' for _ in _COLUMNS)}) "
-    + _upsert("rollup_15m", _COLUMNS)
+    + _upsert("rollup_15m", _COLUMNS, _NO_DELTA)
 )
 _QUARTERS_POSTGRESQL: Final = (
     f"INSERT INTO rollup_15m ({_NAMES}) SELECT * FROM unnest("
     + ", ".join(f"CAST(%s AS {kind}[])" for kind in _COLUMNS.values())
     + ") "
-    + _upsert("rollup_15m", _COLUMNS)
+    + _upsert("rollup_15m", _COLUMNS, _NO_DELTA)
 )
 _DAY_COLUMNS: Final = (
     *("start_ms", "point_id", "count", "good", "suspect"),

@@ -142,6 +142,24 @@ def test_quarters_equal_brute_force_in_whatever_order_late_data_reopens_their_ho
     check(engine, ids, samples, quarters(LONG_DAY_MS, 4), rollup_15m)
 
 
+def test_a_quarter_whose_samples_all_turned_bad_counts_nothing_that_is_known(
+    engine: sa.Engine, ids: Any
+) -> None:
+    samples: Samples = {
+        LONG_DAY_MS: ((1.0, 10.0, 10.0), (0, 0, 0)),
+        LONG_DAY_MS + QUARTER_MS: ((1.0, 12.0, 12.0), (0, 0, 0)),
+        LONG_DAY_MS + 2 * QUARTER_MS: ((1.0, 15.0, 15.0), (0, 0, 0)),
+    }
+    write(engine, ids, samples, [LONG_DAY_MS])
+    bad = ((NAN, NAN, NAN), (BAD_TIMEOUT, BAD_TIMEOUT, BAD_TIMEOUT))
+    samples[LONG_DAY_MS + QUARTER_MS] = bad
+    write(engine, ids, samples, [LONG_DAY_MS])
+    check(engine, ids, samples, quarters(LONG_DAY_MS, 1), rollup_15m)
+    samples[LONG_DAY_MS] = bad
+    write(engine, ids, samples, [LONG_DAY_MS])
+    check(engine, ids, samples, quarters(LONG_DAY_MS, 1), rollup_15m)
+
+
 def a_day(first_ms: int, hours: int, every_s: int = 300) -> Samples:
     """A feed of 120 W, its two counters of Wh, one of which wraps at 1,000."""
     made: Samples = {}
