@@ -27,7 +27,7 @@ from drivers.transport import Links
 
 log = structlog.get_logger(__name__)
 
-PAUSE_AFTER_CONNECT_S: Final = 1.5
+PAUSE_AFTER_CONNECT_S: Final = 2.0
 PAUSE_BETWEEN_REQUESTS_S: Final = 0.06
 #: a connection may take this many usual timeouts
 CONNECT_TIMEOUTS: Final = 2.0

@@ -26,7 +26,7 @@ WRITABLE_ANYWHERE: frozenset[str] = frozenset({"bench", "field"})
 
 Quirk = Literal[
     "close_after_each",  # Modbus: the device hangs up after an answer, or wants us to
-    "pause_after_connect",  # Modbus: requests in the first second after connecting are ignored
+    "pause_after_connect",  # Modbus: requests in the first 1 to 2 s after connecting are ignored
     "pause_between_requests",  # Modbus: a request less than 50 ms after an answer is ignored
     "single_client",  # Modbus: one client at a time; let go after each look, so that others may
     "one_field_per_request",  # Modbus: never read two points at once

@@ -140,6 +140,8 @@ def command(part: str, kind: str, value: float, deadline_s: float = 60.0) -> Com
 
 
 async def test_ten_asked_two_answered_stores_nothing() -> None:
+    """Case 6: pymodbus takes two registers where ten were asked for."""
+
     def short(pdu: bytes, _: int) -> bytes:
         return bytes((3, 4, 0, 1, 0, 2))
 
@@ -151,6 +153,8 @@ async def test_ten_asked_two_answered_stores_nothing() -> None:
 
 
 async def test_an_answer_to_another_function_stores_nothing() -> None:
+    """Case 6: function 4 in answer to function 3."""
+
     async with raw_server(lambda pdu, t: bytes((4,)) + echo_addresses(pdu, t)[1:]) as (port, _seen):
         box = device(registers(0, 1), port)
         assert set(flaws(await box.read(box.layouts[0]))) == {Flaw.UNDECODABLE}
@@ -209,6 +213,7 @@ async def test_a_dead_unit_is_left_alone_and_its_neighbour_keeps_reading() -> No
 
 
 async def test_two_units_share_one_connection() -> None:
+    """Case 8: one connection for all units behind an endpoint."""
     async with raw_server(echo_addresses) as (port, _seen):
         shared = links()
         limits = registers(5).profile.modbus
@@ -408,6 +413,7 @@ async def test_a_device_that_hangs_up_after_each_answer_is_read_without_a_storm(
 
 
 async def test_a_device_that_needs_a_pause_between_requests_gets_it() -> None:
+    """Case 15, over a real socket."""
     clock, last = SystemClock(), [float("-inf")]
 
     def impatient(pdu: bytes, transaction: int) -> bytes | None:
@@ -425,6 +431,7 @@ async def test_a_device_that_needs_a_pause_between_requests_gets_it() -> None:
 
 
 async def test_a_device_that_ignores_its_first_second_is_waited_for() -> None:
+    """Case 9, over a real socket."""
     clock, opened = SystemClock(), []
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

@@ -47,7 +47,8 @@ def test_good_values_come_back_after_a_device_was_away_for_a_minute() -> None:
         waits = [b - a for a, b in zip(line.dials[tries:], line.dials[tries + 1 :], strict=False)]
         assert 4 <= len(waits) + 1 <= 12
         assert waits[-1] > waits[0]  # longer and longer
-        assert len({round(w % 1.0, 3) for w in line.dials[tries:]}) >= 1
+        assert isinstance(box.transport, ModbusTransport)
+        assert box.transport.link.connects == len(line.dials)  # attempts are counted
         line.up = True
         for _ in range(19):
             await asyncio.sleep(1.0)
@@ -104,12 +105,107 @@ def test_a_device_that_hangs_up_after_each_answer_is_read_without_its_quirk_too(
     in_virtual_time(main)
 
 
+@pytest.mark.parametrize("deaf_s", [1.0, 1.5, 1.95])
+def test_a_device_that_is_deaf_right_after_connecting_is_waited_for(deaf_s: float) -> None:
+    """Case 9: it ignores what comes in the first 1.5 s (Huawei: 1 to 2 s)."""
+
+    async def main(clock: LoopClock) -> None:
+        line = Line(after(0.005))
+
+        def deaf(unit: int, pdu: bytes) -> Sequence[Reply]:
+            early = clock.monotonic_s() - line.dials[-1] < deaf_s
+            return [] if early else [(0.005, unit, echoed(pdu))]
+
+        line.answers = deaf
+        box = device(registers(4, quirks=["pause_after_connect"]), line, links(clock), clock)
+        for _ in range(5):
+            assert flaws(await read(box)) == [Flaw.NONE]
+            await asyncio.sleep(1.0)
+        assert (len(line.dials), len(line.asked)) == (1, 5)
+
+        plain = device(registers(4), line, links(clock), clock)
+        for _ in range(10):  # without its quirk it costs some looks, and no storm
+            scan = await read(plain)
+            await asyncio.sleep(1.0)
+        assert flaws(scan) == [Flaw.NONE]
+        assert len(line.dials) <= 4
+
+    in_virtual_time(main)
+
+
+@pytest.mark.parametrize("quirks", [["pause_between_requests"], []])
+def test_a_device_that_ignores_what_comes_too_soon_after_its_answer_loses_nothing(
+    quirks: list[str],
+) -> None:
+    """Case 15: eModbus/eModbus#223, ioBroker/ioBroker.modbus#39, evcc-io/evcc#10760: 50 ms."""
+
+    async def main(clock: LoopClock) -> int:
+        deaf_until_s = [0.0]
+
+        def hasty(unit: int, pdu: bytes) -> Sequence[Reply]:
+            now_s = clock.monotonic_s()
+            if now_s < deaf_until_s[0]:
+                return []
+            deaf_until_s[0] = now_s + 0.005 + 0.05
+            return [(0.005, unit, echoed(pdu))]
+
+        line, shared = Line(hasty, rtu=True), links(clock)
+        binding = registers(3, 200, 400, modbus={"max_hole": 0}, quirks=quirks)
+        boxes = [device(binding, line, shared, clock, unit) for unit in (1, 2)]
+        lost = 0
+        for _ in range(30):
+            scans = await asyncio.gather(*(read(box) for box in boxes))
+            lost += sum(flaw is not Flaw.NONE for scan in scans for flaw in flaws(scan))
+            await asyncio.sleep(1.0)
+        return lost
+
+    lost = in_virtual_time(main)
+    assert lost == 0 if quirks else lost > 0  # the device is as bad as it is said to be
+
+
 class OneClient(Line):
     """Refuses everybody while somebody is connected."""
 
     async def dial(self, on_data: OnData, on_lost: OnLost) -> Wire:
         self.up = not self.open
         return await super().dial(on_data, on_lost)
+
+
+class LastClient(Line):
+    """Kicks whoever is connected when somebody else comes."""
+
+    async def dial(self, on_data: OnData, on_lost: OnLost) -> Wire:
+        for wire in list(self.open):
+            wire.hang_up()
+        return await super().dial(on_data, on_lost)
+
+
+def test_a_client_that_is_kicked_by_another_reads_on_and_does_not_kick_back_at_once() -> None:
+    """Case 8, where the device kicks its client instead of refusing the next one."""
+
+    async def main(clock: LoopClock) -> None:
+        line, shared = LastClient(after(0.01)), links(clock)
+        boxes = [device(registers(4), line, shared, clock, u) for u in (1, 2, 3)]
+        good = 0
+
+        async def reader(place: int) -> None:
+            nonlocal good
+            await asyncio.sleep(place / 3)
+            for _ in range(30):
+                good += flaws(await read(boxes[place])) == [Flaw.NONE]
+                assert len(line.open) <= 1
+                await asyncio.sleep(1.0)
+
+        async def stranger() -> None:
+            for _ in range(6):
+                await asyncio.sleep(5.0)
+                await line.dial(lambda _: None, lambda: None)
+
+        await asyncio.gather(*(reader(i) for i in range(3)), stranger())
+        assert good >= 88
+        assert len(line.dials) <= 1 + 2 * 6  # each visit costs us one connection
+
+    in_virtual_time(main)
 
 
 def test_three_units_a_write_and_an_outside_client_share_a_device_of_one_client() -> None:

@@ -318,11 +318,13 @@ def test_units_behind_one_gateway_are_never_asked_at_once() -> None:
     """Case 14: RichiH/modbus_exporter#66."""
 
     async def main(clock: LoopClock) -> None:
-        free_s = [0.0]
+        free_s, refused = [0.0], 0
 
         def impatient(unit: int, pdu: bytes) -> Sequence[Reply]:
+            nonlocal refused
             now_s = clock.monotonic_s()
             if now_s < free_s[0]:
+                refused += 1
                 return [(0.001, unit, bytes((pdu[0] | 0x80, 11)))]
             free_s[0] = now_s + 0.02
             return [(0.02, unit, echoed(pdu))]
@@ -332,6 +334,8 @@ def test_units_behind_one_gateway_are_never_asked_at_once() -> None:
         for _ in range(5):
             scans = await asyncio.gather(*(read(box) for box in boxes))
             assert all(flaws(scan) == [Flaw.NONE] for scan in scans)
+        assert refused == 0
+        assert len(line.asked) == 25
 
     in_virtual_time(main)
 
