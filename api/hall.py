@@ -87,6 +87,7 @@ class DeviceStatus:
         overruns: looks that ended later than a period after their turn.
         detail: the last fault in words, empty when there is none.
         look_s: how long after its turn the last look ended, seconds.
+        doubts: checks of physics that its readings fail, in words; those readings are SUSPECT.
     """
 
     id: str
@@ -98,6 +99,7 @@ class DeviceStatus:
     overruns: int = 0
     detail: str = ""
     look_s: float = 0.0
+    doubts: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,7 +19,7 @@ import numpy.typing as npt
 
 from controllers.flows import drawn_w
 from facility.config import Power
-from facility.points import FloatArray
+from facility.points import FloatArray, IntArray
 from facility.site import SiteModel
 from facility.snapshot import Snapshot
 from facility.topology import Topology
@@ -147,13 +147,25 @@ class _Signs:
     feed_mute: BoolArray
     element_w: FloatArray
     feed_w: FloatArray
+    metered: BoolArray
+
+
+def _doubted(snapshot: Snapshot, meters: IntArray) -> BoolArray:
+    """Meters whose reading is in doubt and not nothing: no witnesses, for a loss or against it.
+
+    A meter that physics contradicts has not fallen silent; a doubtful 0 W counts as silence.
+    """
+    shown = drawn_w(snapshot.usable(meters))
+    with np.errstate(invalid="ignore"):
+        return np.isnan(snapshot.good(meters)) & (shown > NOTHING_W)
 
 
 def _signs(site: SiteModel, snapshot: Snapshot) -> _Signs:
     element_w = drawn_w(snapshot.good(site.element_meter))
     feed_w = drawn_w(snapshot.good(site.feed_meter))
     state = snapshot.good(site.element_state)
-    has_element, has_feed = site.element_meter >= 0, site.feed_meter >= 0
+    has_element = (site.element_meter >= 0) & ~_doubted(snapshot, site.element_meter)
+    has_feed = (site.feed_meter >= 0) & ~_doubted(snapshot, site.feed_meter)
     with np.errstate(invalid="ignore"):
         says_none = state == UPS_OUTPUT_NONE
         zero = element_w <= NOTHING_W
@@ -170,6 +182,7 @@ def _signs(site: SiteModel, snapshot: Snapshot) -> _Signs:
         has_feed & np.isnan(feed_w),
         element_w,
         feed_w,
+        has_feed,
     )
 
 
@@ -252,7 +265,7 @@ def _evidence(
         found.append("its meter is silent")
     feed_zero = print_.feeds & signs.feed_nothing
     feed_mute = print_.feeds & signs.feed_mute
-    metered = int((print_.feeds & (site.feed_meter >= 0)).sum())
+    metered = int((print_.feeds & signs.metered).sum())
     counted = int(feed_zero.sum() + feed_mute.sum())
     if metered and counted == metered:
         if feed_zero.any():

@@ -19,6 +19,7 @@ from typing import Final, Protocol, runtime_checkable
 
 import structlog
 
+from drivers.physics import Doubt, physics_of
 from drivers.transport import Troubled
 from facility.clock import Clock
 from facility.points import Flaw, Grade, Layout, Scan, flaw_of
@@ -69,6 +70,7 @@ class DeviceHealth:
         overruns: looks that ended later than a period after their turn, since start.
         look_s: how long after its turn the last look ended, of its slowest poll class, seconds.
         detail: the last fault in words, empty when there is none.
+        doubts: checks of physics that its readings fail, in words.
     """
 
     id: str
@@ -79,6 +81,7 @@ class DeviceHealth:
     overruns: int = 0
     detail: str = ""
     look_s: float = 0.0
+    doubts: tuple[str, ...] = ()
 
 
 class _Beats:
@@ -120,6 +123,8 @@ class _Watch:
         # Asking a protocol at each look costs as much as the look.
         self.stranger = device if isinstance(device, Strange) else None
         self.stranger = device if isinstance(device, Strange) else None
+        self.physics = physics_of(device)
+        self.doubts: tuple[Doubt, ...] = ()
         self._beats = beats
         self.failures: dict[str, int] = {}
         self.late: dict[str, bool] = {}
@@ -151,6 +156,22 @@ class _Watch:
         for nap in self._naps:
             _end_nap(nap, True)
 
+    def judged(self, scan: Scan) -> Scan:
+        """The scan, with what contradicts physics marked; news of that are logged once."""
+        if self.physics is None:
+            return scan
+        judged = self.physics.judge(scan)
+        doubts = self.physics.doubts
+        if doubts is not self.doubts:
+            before = {(d.check, d.part) for d in self.doubts}
+            for doubt in doubts:
+                if (doubt.check, doubt.part) not in before:
+                    log.warning("readings contradict", device=self.device.id, detail=str(doubt))
+            if before and not doubts:
+                log.info("readings agree again", device=self.device.id)
+            self.doubts = doubts
+        return judged
+
     def is_new(self) -> bool:
         """Whether it has been watched for no longer than a start takes."""
         return self.first_look_s is None or self.last_look_s - self.first_look_s < GRACE_S
@@ -176,6 +197,7 @@ class _Watch:
             self.overruns,
             self.detail if state in ("bad", "slow") else "",
             max(self.look_s.values(), default=0.0),
+            tuple(str(doubt) for doubt in self.doubts),
         )
 
 
@@ -266,7 +288,7 @@ class Collector:
             calls = watch.calls
             # A turn counts from when it was due: one that had to wait for us is late as well.
             from_s = self._clock.monotonic_s() if urgent else due_s
-            scan = await watch.device.read(layout)
+            scan = watch.judged(await watch.device.read(layout))
             took_s = self._clock.monotonic_s() - from_s
             number = self._image.update(scan)
             self._sink.put(scan)

@@ -121,6 +121,7 @@ class Showing:
                 h.overruns,
                 h.detail,
                 h.look_s,
+                h.doubts,
             )
             for h in self._parts.collector.health()
         ]

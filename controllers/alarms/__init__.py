@@ -1,5 +1,6 @@
 """Conditions become alarms: delays, one page per cause, consequences folded under it."""
 
+from controllers.alarms.doubts import doubt_conditions
 from controllers.alarms.hands import Hands, hands_of
 from controllers.alarms.machine import AlarmMemory, AlarmState, step
 from controllers.alarms.reach import device_conditions
@@ -15,6 +16,7 @@ __all__ = [
     "Hands",
     "absence_conditions",
     "device_conditions",
+    "doubt_conditions",
     "hands_of",
     "power_conditions",
     "room_conditions",

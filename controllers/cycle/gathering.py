@@ -66,6 +66,7 @@ def conditions(
         first_trip=seconds_left(trips),
     )
     out += trip_conditions(site, trips, starting=running_s < GATHER_S)
+    out += alarms.doubt_conditions(site, inputs.snapshot)
     out += alarms.room_conditions(site, inputs.snapshot, memory.alarms.active)
     foreign = [site.nodes[int(i)] for i in np.flatnonzero(force.foreign)]
     out += write_conditions(inputs.acks, foreign)

@@ -6,6 +6,6 @@ alters a value.
 
 from drivers.physics.once import run_checks
 from drivers.physics.vocabulary import CHECKS, CheckResult, Doubt
-from drivers.physics.watching import Physics
+from drivers.physics.watching import Physics, physics_of
 
-__all__ = ["CHECKS", "CheckResult", "Doubt", "Physics", "run_checks"]
+__all__ = ["CHECKS", "CheckResult", "Doubt", "Physics", "physics_of", "run_checks"]

@@ -220,6 +220,7 @@ class Delta:
     """The current of a conductor against those of the two legs that meet in it.
 
     At like power factors I = sqrt(a^2 + b^2 + a b): sqrt(3) a in balance, a if the other is idle.
+    Where the phases are of a star (nobody says which), a conductor carries what its phase does.
     """
 
     part: str
@@ -244,7 +245,9 @@ class Delta:
         if total != total:
             return None
         slack = 0.2 + 2.0 * self.step
-        return least - slack <= high[self.line] and low[self.line] <= most + slack
+        a, b = low[self.line] - slack, high[self.line] + slack
+        star = low[one] * (1.0 - self.spread) <= b and a <= high[one] * (1.0 + self.spread)
+        return star or (least <= b and a <= most)
 
     def firm(self, values: Values) -> bool:
         """Some amperes flow."""

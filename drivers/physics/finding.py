@@ -164,14 +164,14 @@ def _lines(points: Points) -> Iterator[Rule]:
 
 
 def _deltas(points: Points) -> Iterator[Rule]:
-    legs = {ends: points[key] for key in points if key[1] == "current" and (ends := _ends(key[0]))}
-    for number in "123":
-        line = points.get((f"phase.{number}", "current"))
-        mine = [leg for ends, leg in legs.items() if number in ends]
-        if line is not None and len(mine) == 2 and len(legs) == 3:
-            step = max(line.step, *(leg.step for leg in mine))
-            places = mine[0].place, mine[1].place
-            yield Delta(f"phase.{number}", line.place, places, step)
+    """Conductors are `line.n`, legs `phase.n` from line n to the next."""
+    for number in (1, 2, 3):
+        line = points.get((f"line.{number}", "current"))
+        leg = points.get((f"phase.{number}", "current"))
+        before = points.get((f"phase.{(number + 1) % 3 + 1}", "current"))
+        if line is not None and leg is not None and before is not None:
+            step = max(line.step, leg.step, before.step)
+            yield Delta(f"line.{number}", line.place, (leg.place, before.place), step)
 
 
 def _ends(part: str) -> tuple[str, str] | None:

@@ -15,6 +15,7 @@ from typing import Final
 
 import numpy as np
 
+from drivers.physics.blaming import blamed
 from drivers.physics.energy import Counted, counted_of
 from drivers.physics.finding import known_points, rules_of
 from drivers.physics.frozen import Frozen, agreed, pairs_of
@@ -24,15 +25,17 @@ from drivers.profile.binding import Binding
 from facility.points import ByteArray, Flaw, FloatArray, Grade, Layout, Scan, quality
 
 #: looks that a point's lowest and highest value are taken from
-WINDOW: Final = 3
+WINDOW: Final = 4
 #: looks in a row after which a law has failed, and after which it holds again
-FAILS: Final = 3
+FAILS: Final = 5
 HOLDS: Final = 5
 #: and no sooner than this, seconds
 HOLDS_S: Final = 60.0
 #: how often a device is judged while all is well, seconds; its first looks all are
 QUIET_S: Final = 15.0
-FIRST: Final = 6
+#: and while a check has failed and stands
+STANDING_S: Final = 5.0
+FIRST: Final = 10
 
 INCONSISTENT: Final = quality(Grade.SUSPECT, Flaw.INCONSISTENT)
 FROZEN: Final = quality(Grade.SUSPECT, Flaw.FROZEN)
@@ -80,15 +83,20 @@ class _Part:
         self.window: list[FloatArray] = []
         self.looks = 0
         self.judged_s = -math.inf
-        self.hasty = False
+        self.wait_s = QUIET_S
         self.mark: ByteArray | None = None
         self.still: dict[str, Doubt] = {}
 
 
 class Physics:
-    """The checks of one device; `judge` each scan as it was read."""
+    """The checks of one device; `judge` each scan as it was read.
+
+    Attributes:
+        doubts: the checks that have failed and stand; another tuple when they change.
+    """
 
     def __init__(self, binding: Binding) -> None:
+        self.doubts: tuple[Doubt, ...] = ()
         points = known_points(binding)
         self._names = {point.place: ":".join(key) for key, point in points.items()}
         self._places = {name: place for place, name in self._names.items()}
@@ -116,11 +124,6 @@ class Physics:
         self._now = [math.nan] * start
         self._counted = tuple(dict.fromkeys(c for p in self._parts.values() for c in p.counted))
 
-    @property
-    def doubts(self) -> tuple[Doubt, ...]:
-        """The checks that have failed and stand, as of the last look."""
-        return tuple(self._doubts())
-
     def judge(self, scan: Scan) -> Scan:
         """The scan with what contradicts physics marked SUSPECT; itself where nothing does."""
         part = self._parts.get(scan.layout.key)
@@ -129,7 +132,7 @@ class Physics:
         ):
             return scan
         now_s = scan.monotonic_s
-        due_s = 0.0 if part.hasty or part.looks < FIRST else QUIET_S
+        due_s = 0.0 if part.looks < FIRST else part.wait_s
         if now_s > part.judged_s and now_s - part.judged_s >= due_s:
             self._look(part, scan, now_s)
         return scan if part.mark is None else _marked(scan, part.mark)
@@ -146,22 +149,26 @@ class Physics:
         self._now[inside] = values.tolist()
         self._low[inside] = np.minimum.reduce(part.window).tolist()
         self._high[inside] = np.maximum.reduce(part.window).tolist()
-        hasty = changed = False
+        counting = stands = changed = False
         for law in part.laws:
             stood = law.since_ms is not None
             rule = law.rule
             # What has failed holds again only by what it shows now, not by what it might mean.
-            fits = rule.fits(self._now, self._now) if stood else rule.fits(self._low, self._high)
+            fits = rule.fits(self._now, self._now)
+            stands |= stood
+            counting |= fits is False and not stood
+            if fits is False and not stood:
+                fits = rule.fits(self._low, self._high)
             if law.seen(fits, now_s):
                 law.since_ms, law.detail = scan.received_ms, rule.words(self._now)
-            hasty |= law.bad > 0 or law.since_ms is not None
             changed |= stood != (law.since_ms is not None)
         for counted in part.counted:
             changed |= counted.look(self._now, scan.layout.key, now_s, scan.received_ms)
         if part.frozen.pairs:
             changed |= self._watch(part, values, now_s, scan.received_ms)
-        part.hasty = hasty or bool(part.still)
-        if changed or hasty:
+        stands |= bool(part.still)
+        part.wait_s = 0.0 if counting else STANDING_S if stands else QUIET_S
+        if changed or stands:
             self._mark()
 
     def _watch(self, part: _Part, values: FloatArray, now_s: float, now_ms: int) -> bool:
@@ -180,29 +187,29 @@ class Physics:
 
     def _doubts(self) -> list[Doubt]:
         found = []
-        for law in self._laws:
-            if law.since_ms is not None:
-                names = tuple(self._names[i] for i in self._concerned(law))
-                found.append(Doubt(law.rule.check, law.rule.part, law.detail, names, law.since_ms))
+        failed = [law for law in self._laws if law.since_ms is not None]
+        agreeing = [
+            law.rule.members
+            for law in self._laws
+            if failed and law.rule.equal and law.last and law.rule.firm(self._now)
+        ]
+        wrong = blamed([law.rule.members for law in failed], agreeing)
+        for law, places in zip(failed, wrong, strict=True):
+            names = tuple(self._names[i] for i in places)
+            since_ms = law.since_ms or 0
+            found.append(Doubt(law.rule.check, law.rule.part, law.detail, names, since_ms))
         for counted in self._counted:
             if counted.since_ms is not None:
                 name = self._names[counted.energy]
                 found.append(Doubt(ENERGY, counted.part, counted.detail, (name,), counted.since_ms))
         return [*found, *(d for part in self._parts.values() for d in part.still.values())]
 
-    def _concerned(self, law: _Standing) -> list[int]:
-        """The points of a failed law, less those that an equality vouches for; else all."""
-        vouched = {
-            place
-            for other in self._laws
-            if other.rule.equal and other.last and other.rule.firm(self._now)
-            for place in other.rule.members
-        }
-        return [i for i in law.rule.members if i not in vouched] or list(law.rule.members)
-
     def _mark(self) -> None:
         marks: dict[int, int] = {}
-        for doubt in self._doubts():
+        doubts = tuple(self._doubts())
+        if doubts != self.doubts:
+            self.doubts = doubts
+        for doubt in doubts:
             for name in doubt.points:
                 marks[self._places[name]] = FROZEN if doubt.check == MOVES else INCONSISTENT
         for part in self._parts.values():
@@ -226,3 +233,9 @@ def _marked(scan: Scan, mark: ByteArray) -> Scan:
         scan.received_ms,
         scan.monotonic_s,
     )
+
+
+def physics_of(device: object) -> Physics | None:
+    """The checks of a device that a profile describes; None for any other (an agent)."""
+    binding = getattr(device, "binding", None)
+    return Physics(binding) if isinstance(binding, Binding) else None

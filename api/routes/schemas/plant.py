@@ -87,7 +87,7 @@ class LoopOut(Shape):
 
 
 class DeviceOut(Shape):
-    """How one device answers."""
+    """How one device answers; `doubts` are checks of physics that its readings fail."""
 
     device: str
     profile: str
@@ -97,3 +97,4 @@ class DeviceOut(Shape):
     failures: int
     overruns: int
     detail: str
+    doubts: list[str]
