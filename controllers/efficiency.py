@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 import numpy as np
+import numpy.typing as npt
 
 from facility.lazily import Lazily
 from facility.points import FloatArray
@@ -49,6 +50,7 @@ class EfficiencyMemory:
     at_s: float | None = None
     last_s: float | None = None
     twin: tuple[tuple[float, float], ...] = ()
+    fell: npt.NDArray[np.bool_] = field(default_factory=lambda: np.zeros(0, dtype=np.bool_))
 
     @classmethod
     def empty(cls, site: SiteModel) -> EfficiencyMemory:
@@ -92,6 +94,9 @@ def account(
     if span < STEP_S:
         return _facts(site, memory, rack_w), memory
     made = tokens - memory.tokens
+    fell = made < 0.0
+    if len(memory.fell) == len(fell):
+        fell &= ~memory.fell
     with np.errstate(invalid="ignore"):
         made = np.where((made < 0.0) | (made > JUMP * span), np.nan, made)
     racks = len(site.racks)
@@ -107,7 +112,7 @@ def account(
         since = 0
     twin = (*memory.twin, *_twin(site, snapshot))[-(WINDOW + 1) :]
     memory = EfficiencyMemory(
-        tokens,
+        np.where(fell, memory.tokens, tokens),
         np.zeros(racks),
         np.zeros(racks),
         steps,
@@ -117,6 +122,7 @@ def account(
         now,
         now,
         twin,
+        fell,
     )
     return _facts(site, memory, rack_w), memory
 

@@ -19,6 +19,10 @@ _DAY_S: Final = 86_400.0
 _CLASS_OF_PROFILE: Final[dict[str, PointClass]] = {
     "pdu": "power",
     "ups": "power",
+    "ats": "power",
+    "meter": "power",
+    "shelf": "power",
+    "cooling": "cooling",
     "cdu": "cooling",
     "sensor": "environment",
     "engine": "gpu",

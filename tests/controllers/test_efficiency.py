@@ -53,7 +53,7 @@ def test_without_meters_there_is_no_claim() -> None:
     assert hall["power_w"] is None  # type: ignore[index]
 
 
-def test_a_counter_that_starts_again_costs_one_step_and_makes_no_jump() -> None:
+def test_a_counter_that_starts_again_costs_two_steps_and_makes_no_jump() -> None:
     meter = Meter(cap_w=400.0)
     meter.run(20)
     meter.toy.tokens["r01-n1"] = 0.0
@@ -65,6 +65,21 @@ ENGINES = """
   engine-[1-2]: {profile: engine/vllm, address: "http://x:800{1}", measures: {node: r01-n1}}
 control:
 """
+
+
+def test_a_counter_that_reads_zero_once_makes_no_tokens_of_its_return() -> None:
+    """Case 43: a counter reads 0 once and goes on from where it was."""
+    meter = Meter(cap_w=400.0)
+    meter.toy.tokens["r01-n1"] = 4e7
+    meter.run(20)
+    was = meter.toy.tokens["r01-n1"]
+    meter.toy.tokens["r01-n1"] = 0.0
+    meter.run(5)
+    meter.toy.tokens["r01-n1"] += was
+    facts = meter.run(60)
+    assert facts["racks"]["r01"]["tokens_per_joule"] == pytest.approx(  # type: ignore[index]
+        expected(meter.toy), rel=0.1
+    )
 
 
 def test_tokens_of_the_engines_on_a_node_take_the_place_of_the_agents() -> None:

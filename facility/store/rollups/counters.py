@@ -22,6 +22,9 @@ REFRESH_S: Final = 120.0
 _FASTEST: Final = {"energy": KINDS["active_power"].high / 3600.0}
 _FASTEST_ELSE: Final = 1e7
 
+#: A fall of no more than this many steps of the register is a meter that rounds anew, no restart.
+STEPS_BACK: Final = 1.5
+
 
 @dataclass(frozen=True, slots=True)
 class CounterRule:
@@ -62,11 +65,14 @@ def difference(rule: CounterRule, before: float, after: float, elapsed_s: float)
     """What was counted between two readings that follow each other, >= 0, in the counter's unit.
 
     - a rise counts, unless it is more than `bound`: a wrong reading, or a counter set anew;
+    - a fall by one step of the register is nothing: there are meters that step back by a count;
     - a fall is a wrap if the register wraps and the distance through it is within `bound`;
     - else the counter started again from 0, and what it shows now counts, if within `bound`.
     """
     most = bound(rule, elapsed_s)
     step = after - before
+    if 0.0 > step >= -STEPS_BACK * rule.resolution:
+        return 0.0
     if step < 0.0:
         through = step + rule.wraps_at if rule.wraps_at is not None else -1.0
         step = through if 0.0 <= through <= most else after
@@ -111,5 +117,6 @@ def climbs(
         if rule.wraps_at is not None:
             through = steps + rule.wraps_at
             again = np.where((through >= 0.0) & (through <= most), through, again)
+        again = np.where(steps >= -STEPS_BACK * rule.resolution, 0.0, again)
         steps = np.where(fallen, again, steps)
     return times_ms[1:], np.where((steps >= 0.0) & (steps <= most), steps, 0.0)

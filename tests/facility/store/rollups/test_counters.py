@@ -112,3 +112,26 @@ def test_the_sum_is_that_of_the_plainest_reckoning(values: list[float], wraps: b
     rule = ROUND if wraps else FEED
     times_s = [10.0 * i for i in range(len(values))]
     assert counted(rule, values) == pytest.approx(plainly(rule, times_s, values), abs=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("values", "wraps_at", "counted"),
+    [
+        ([15508.5, 0.0, 15508.6], None, 0.1),
+        ([9_998_990.0, 12.0], 9_999_000.0, 22.0),
+        ([92.0, 91.0, 92.0], None, 0.0),
+        ([92.0, 91.0, 91.0, 92.0], None, 1.0),
+        ([4_294_967_290.0, 5.0], 2.0**32, 11.0),
+        ([5.0, 4_294_967_290.0, 6.0], None, 1.0),
+        ([15508.5, 0.0, 0.0, 0.0, 15508.6], None, 0.0),
+    ],
+    ids=["zero", "9,999,000 Wh", "one back", "one back held", "2^32", "underflow", "zeros"],
+)
+def test_a_counter_that_reads_zero_steps_back_or_wraps_oddly_counts_no_nonsense(
+    values: list[float], wraps_at: float | None, counted: float
+) -> None:
+    """Case 43: sem-community#782, dbus-fronius#18, Growatt_ModbusTCP#417."""
+    rule = CounterRule(4.0, 1.0, wraps_at)
+    times_ms = np.arange(len(values), dtype=np.int64) * 10_000
+    assert rise(rule, times_ms, np.array(values)) == pytest.approx(counted)
+    assert difference(rule, 92.0, 91.0, 10.0) == 0.0
