@@ -158,7 +158,7 @@ class NamedVariables:
             found.setdefault(text_of(answer, at) or "", []).append(oid[column:])
         self._suffixes = {name: tuple(suffixes) for name, suffixes in found.items()}
         self._learnt_s, self._stale = self._clock.monotonic_s(), False
-        self._uptime = uptime if isinstance(uptime, int) else None
+        self._uptime = _ticks(uptime)
         self._plans.clear()
         return True
 
@@ -219,11 +219,17 @@ class NamedVariables:
 
     def _hear_uptime(self, answer: Answer) -> None:
         """A device that restarted may have numbered its variables anew."""
-        if isinstance(answer, int):
-            if self._uptime is not None and answer < self._uptime:
+        ticks = _ticks(answer)
+        if ticks is not None:
+            if self._uptime is not None and ticks < self._uptime:
                 self._stale = True
                 self._learnt_s = float("-inf")
-            self._uptime = answer
+            self._uptime = ticks
+
+
+def _ticks(answer: Answer) -> int | None:
+    """The uptime in an answer; a flaw is an integer too, and no uptime."""
+    return answer if isinstance(answer, int) and not isinstance(answer, Flaw) else None
 
 
 def _cell(column: Oid, suffix: Oid) -> SnmpAt:

@@ -12,6 +12,7 @@ from drivers.profile.binding import PrometheusAt
 from drivers.sim.impersonation import Impersonation
 from drivers.sim.source import SLOW_S, InstrumentSource, Served
 from facility.config import DeviceConfig
+from facility.points import Flaw
 
 #: a request's head is no longer; its reader waits no longer for it than this, seconds
 MAX_HEAD: Final = 16_384
@@ -23,7 +24,8 @@ def page_of(who: Impersonation) -> bytes:
     lines: list[str] = []
     for at in who.places:
         answer = who.answer(at)
-        if not isinstance(at, PrometheusAt) or not isinstance(answer, int | float):
+        # A flaw is a number too, and no value.
+        if not isinstance(at, PrometheusAt) or isinstance(answer, Flaw | tuple | str | bytes):
             continue
         series = at.where.any_of[0]
         labels = {name: wanted[0] for name, wanted in series.labels}

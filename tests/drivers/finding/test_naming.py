@@ -120,6 +120,17 @@ async def test_names_are_asked_for_again_after_a_restart() -> None:
     assert agent.walks == 2
 
 
+async def test_a_silence_is_no_restart_and_costs_no_walk() -> None:
+    agent = Agent(Power=7)
+    wire = NamedVariables(agent, TABLE, SystemClock())
+    assert await look(wire, named("Power")) == [7]
+    agent.silent = True
+    await look(wire, named("Power"))
+    agent.silent = False
+    assert await look(wire, named("Power")) == [7]
+    assert agent.walks == 1
+
+
 async def test_a_name_that_stands_twice_needs_its_device() -> None:
     agent = Agent()
     agent.cells = {(*NAMES, 2, 1): b"Power", (*VALUES, 2, 1): 7}

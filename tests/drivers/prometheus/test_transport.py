@@ -31,7 +31,7 @@ from drivers.sim.source import Instruments
 from drivers.transport import Links
 from facility.clock import SystemClock
 from facility.config import DeviceConfig
-from facility.points import Flaw
+from facility.points import Flaw, flaw_of
 from tests.drivers.prometheus.test_dcgm import board
 from tests.drivers.prometheus.test_engines import ENGINE
 from tests.drivers.wires import links
@@ -292,6 +292,9 @@ async def test_an_impersonated_engine_reads_as_its_plant_says() -> None:
     seen = {f"{s.id.part}:{s.id.kind}": v for s, v in zip(layout.points, scan.values, strict=True)}
     assert seen["total:tokens_generated"] == 755757.0
     assert seen["total:kv_cache"] == 0.25
+    # What its plant does not know is not on the page, let alone as a number.
+    absent = [f for k, f in zip(seen, scan.quality.tolist(), strict=True) if k.endswith("waiting")]
+    assert [flaw_of(q) for q in absent] == [Flaw.REFUSED]
     plant.health["d"] = "garbage"
     garbled = await device.read(layout)
     assert ((garbled.quality & 3) == 2).all()
