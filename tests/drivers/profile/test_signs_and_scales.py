@@ -73,6 +73,20 @@ def test_a_scale_or_a_unit_that_makes_no_sense_makes_no_number(scale: Answer, un
     assert flaw is not Flaw.NONE
 
 
+@pytest.mark.parametrize(("digits", "celsius"), [(1, 22.9), (0, 229.0), (2, 2.29)])
+def test_tenths_that_a_device_tells_by_its_digits_are_not_rounded_away(
+    digits: int, celsius: float
+) -> None:
+    """Case 31: networkupstools/nut#977: 229 with one digit is 22.9, not 23 and not 229."""
+    binding = bind(profiles()["pdu/raritan-px"], "d", found={"temperatures": [1]})
+    point = next(
+        p for p in binding.all() if (p.spec.id.part, p.spec.id.kind) == ("sensor.1", "temperature")
+    )
+    told = {point.at: 229, point.digits: digits, point.unit_at: next(iter(point.switched), None)}
+    answers = [told[place] for place in Places.of(point.places).at]
+    assert both(point, *answers)[0] == pytest.approx(celsius, rel=1e-9)
+
+
 @pytest.mark.parametrize(("code", "celsius"), [(1, 25.0), (0, 77.0)])
 def test_one_number_is_fahrenheit_here_and_celsius_there(code: int, celsius: float) -> None:
     """Server Technology says 1 for Fahrenheit, Vertiv 0."""

@@ -65,7 +65,7 @@ def strict(values: dict[Oid, ber.Value], status: int = 2) -> Respond:
 
 
 async def test_one_slow_agent_delays_none_of_the_others() -> None:
-    """Case 20: influxdata/telegraf#3823, #7470, #12530: 49 answer at once, one after 3 s."""
+    """Case 20, the wire's part: 49 answer at once, one never (all of it: test_slow_agents)."""
     shared, answer = links(0.5), table(numbers(4))
     moods: list[Respond] = [answer] * 49 + [lambda _request: None]
     async with AsyncExitStack() as stack:
@@ -361,7 +361,7 @@ async def test_an_agent_that_comes_back_is_read_again() -> None:
 
 
 async def test_tenths_are_not_rounded_away() -> None:
-    """Case 31: networkupstools/nut#977: 229 with one digit stays what the agent sent."""
+    """Case 31, the wire's part: 229 stays what the agent sent, whichever way it sends it."""
     async with agent(table({(*COLUMN, 1): integer(229), (*COLUMN, 2): text("22.9")})) as (snmp, _):
         assert same(await snmp.fetch(Places((at(1), at(2)))), (229, b"22.9"))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import random
 
 import pytest
@@ -187,8 +188,8 @@ async def test_the_same_user_with_other_keys_on_another_device_is_no_wrong_diges
         shared = links(1.0)
         devices = [asking(first, USER, shared), asking(second, other, shared)]
         for _ in range(5):
-            for snmp in devices:
-                assert (await looked(snmp, [at(1)]))[at(1)] == 1
+            seen = await asyncio.gather(*(looked(snmp, [at(1)]) for snmp in devices))
+            assert [answers[at(1)] for answers in seen] == [1, 1]
         assert WRONG_DIGEST not in first.reports + second.reports
         for snmp in devices:
             await snmp.close()
@@ -203,8 +204,8 @@ async def test_cloned_cards_with_one_engine_id_keep_their_own_clocks() -> None:
         shared = links(1.0)
         devices = [asking(first, USER, shared), asking(second, USER, shared)]
         for _ in range(4):
-            for snmp in devices:
-                assert (await looked(snmp, [at(1)]))[at(1)] == 1
+            seen = await asyncio.gather(*(looked(snmp, [at(1)]) for snmp in devices))
+            assert [answers[at(1)] for answers in seen] == [1, 1]
         assert first.reports == second.reports == [NO_ENGINE]
         for snmp in devices:
             await snmp.close()
