@@ -127,6 +127,19 @@ def test_a_lost_dew_point_holds_its_last_maximum_then_takes_the_design_value() -
     assert rig.step().bounds.dew_c == 16.0
 
 
+def test_dry_air_that_a_broker_only_remembers_lets_no_set_point_down() -> None:
+    """Case 39, the controller's part: a retained value is SUSPECT, and nothing is done on it."""
+    rig = Rig(humidity=0.6)
+    wet = rig.step().bounds
+    rig.toy.humidity = 0.2
+    sensors = [str(s.id) for s in rig.site.table.specs if s.id.device[:4] in ("air-", "wet-")]
+    rig.toy.doubted.update(sensors)
+    out = rig.run(60)
+    assert out.bounds.dew_lost
+    assert out.bounds.dew_c == wet.dew_c
+    assert out.bounds.low_c == pytest.approx(wet.low_c)
+
+
 def test_one_dew_point_sensor_lost_never_lowers_the_floor() -> None:
     rig = Rig(humidity=0.3)
     rig.toy.changes["air-r01:inlet:humidity"] = 0.8

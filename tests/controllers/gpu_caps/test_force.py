@@ -8,6 +8,7 @@ import pytest
 from controllers.gpu_caps import CapForce, CapMemory, caps_in_force
 from controllers.gpu_caps.force import remember_sent
 from facility.commands import Ack, Command, Outcome
+from facility.points import Flaw
 from tests.controllers.toy import Toy, site_of, small_hall
 
 
@@ -152,6 +153,23 @@ def test_a_board_that_shows_a_higher_cap_counts_while_another_board_is_mute() ->
     force = look.at()
     assert not force.answering[0]
     assert force.in_force_w[0] == 700.0
+
+
+def test_a_limit_that_its_device_calls_not_available_is_no_limit() -> None:
+    """Case 11, the controller's part: 6553.5 kW was shown as a limit, and 0 W would be one."""
+    look = Look()
+    look.at()
+    look.send(250.0)
+    look.toy.caps["r01-n1"] = 250.0
+    assert [look.at() for _ in range(6)][-1].in_force_w[0] == 250.0
+    look.toy.changes["r01-n1:total:power_cap"] = None
+    look.toy.flaws["r01-n1:total:power_cap"] = Flaw.SENTINEL
+    look.send(200.0)
+    for _ in range(10):
+        force = look.at()
+        assert not force.answering[0]
+        assert force.in_force_w[0] == 250.0  # the lower one was sent, and nothing proves it
+        assert not force.foreign.any()
 
 
 def test_a_lower_cap_that_is_doubtful_disproves_nothing() -> None:

@@ -7,7 +7,9 @@ import struct
 from collections.abc import Sequence
 
 import pytest
+from pydantic import ValidationError
 
+from drivers.capture import place_name
 from drivers.device import ProfiledDevice
 from drivers.modbus import ModbusTransport
 from facility.clock import LoopClock
@@ -351,14 +353,19 @@ def test_the_last_registers_are_read_and_nothing_wraps() -> None:
         assert line.asked == [(1, struct.pack(">BHH", 3, 65524, 12))]
 
     in_virtual_time(main)
+    for address, kind in ((65535, "u32"), (65533, "f64"), (65536, "u16")):
+        with pytest.raises(ValidationError, match="65535"):
+            registers(address, kind=kind)
 
 
 def test_register_40101_of_a_manual_is_100_on_the_wire() -> None:
-    """Case 16: pymodbus-dev/pymodbus#1909; the profile's address is the wire's."""
+    """Case 16: pymodbus-dev/pymodbus#1909; a profile's address is the wire's, and is shown so."""
 
     async def main(clock: LoopClock) -> None:
         line = Line(after(0.01))
         box = device(registers(40101 - 40001), line, links(clock), clock)
         assert list((await read(box)).values) == [100.0]
+        assert line.asked == [(1, struct.pack(">BHH", 3, 100, 1))]
+        assert [place_name(p.at) for p in box.binding.all()] == ["holding 100 x 1"]
 
     in_virtual_time(main)
