@@ -20,7 +20,7 @@ from drivers.physics.energy import Counted, counted_of
 from drivers.physics.finding import known_points, rules_of
 from drivers.physics.frozen import Frozen, agreed, pairs_of
 from drivers.physics.rules import Rule
-from drivers.physics.vocabulary import ENERGY, MOVES, Doubt
+from drivers.physics.vocabulary import ENERGY, HEAT, MOVES, Doubt
 from drivers.profile.binding import Binding
 from facility.points import ByteArray, Flaw, FloatArray, Grade, Layout, Scan, quality
 
@@ -31,6 +31,9 @@ FAILS: Final = 5
 HOLDS: Final = 5
 #: and no sooner than this, seconds
 HOLDS_S: Final = 60.0
+#: laws that stored heat bends while a loop warms or cools: how long they must fail, seconds; a
+#: set-point that climbs eight degrees by one each half minute, and the loop after it, takes less
+SETTLES_S: Final = {HEAT: 600.0}
 #: how often a device is judged while all is well, seconds; its first looks all are
 QUIET_S: Final = 15.0
 #: and while a check has failed and stands
@@ -45,11 +48,23 @@ IMPLAUSIBLE: Final = quality(Grade.SUSPECT, Flaw.IMPLAUSIBLE)
 class _Standing:
     """How one law stands."""
 
-    __slots__ = ("bad", "detail", "good", "last", "last_bad_s", "rule", "since_ms")
+    __slots__ = (
+        "bad",
+        "bad_since_s",
+        "detail",
+        "good",
+        "last",
+        "last_bad_s",
+        "rule",
+        "settles_s",
+        "since_ms",
+    )
 
     def __init__(self, rule: Rule) -> None:
         self.rule = rule
+        self.settles_s = SETTLES_S.get(rule.check, 0.0)
         self.bad = 0
+        self.bad_since_s = math.inf
         self.good = 0
         self.last: bool | None = None
         self.last_bad_s = -math.inf
@@ -66,8 +81,11 @@ class _Standing:
             if self.good >= HOLDS and now_s - self.last_bad_s >= HOLDS_S:
                 self.since_ms = None
             return False
+        if self.bad == 0:
+            self.bad_since_s = now_s
         self.bad, self.good, self.last_bad_s = self.bad + 1, 0, now_s
-        return self.bad == FAILS and self.since_ms is None
+        settled = self.bad >= FAILS and now_s - self.bad_since_s >= self.settles_s
+        return settled and self.since_ms is None
 
 
 class _Part:

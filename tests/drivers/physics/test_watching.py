@@ -134,8 +134,25 @@ def test_heat_is_held_against_flow_and_temperatures(heat_w: float, marked: bool)
         "loop.secondary:return_temperature": 36.44,
         "total:heat": heat_w,
     }
-    box.run(12.0, lambda _: readings)
+    box.run(630.0, lambda _: readings)
     assert ("total:heat" in box.doubted) is marked
+
+
+def test_a_loop_that_warms_for_minutes_is_no_contradiction() -> None:
+    """Half of the heat goes into the coolant and the metal meanwhile (the demo's hot day)."""
+    box = Watched(shipped("cdu/wattkeeper-sim"))
+
+    def warming(now_s: float) -> dict[str, float]:
+        stored = 0.5 if now_s < 480.0 else 0.0
+        return {
+            "loop.secondary:flow": 150.0,
+            "loop.secondary:supply_temperature": 30.0 + min(now_s, 480.0) / 60.0,
+            "loop.secondary:return_temperature": 36.44 + min(now_s, 480.0) / 60.0,
+            "total:heat": 64_500.0 * (1.0 - stored),
+        }
+
+    box.run(1200.0, warming)
+    assert not box.ever
 
 
 def test_temperatures_that_are_not_across_the_load_are_left_out_by_the_profile() -> None:
@@ -160,7 +177,7 @@ def test_temperatures_that_are_not_across_the_load_are_left_out_by_the_profile()
     off = [{"check": check, "because": "both temperatures lie before the free cooler"}]
     for unchecked, marked in (([], True), (off, False)):
         box = Watched(bind(profile_of(*points, unchecked=unchecked), "d"))
-        box.run(12.0, lambda _: readings)
+        box.run(630.0, lambda _: readings)
         assert bool(box.doubted) is marked
 
 
