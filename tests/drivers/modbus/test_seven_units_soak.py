@@ -1,8 +1,10 @@
-"""Seven units on one gateway over real sockets, one of them dead, for a minute of real time."""
+"""Lines over real sockets and in real time: a dead unit of seven, a listener that is down."""
 
 from __future__ import annotations
 
 import asyncio
+import resource
+import socket
 import struct
 
 import pytest
@@ -90,3 +92,29 @@ async def test_six_of_seven_units_keep_their_cycles_over_real_sockets(sick: str,
     assert kept[6] == 0
     await boxes[0].close()
     server.close()
+
+
+def cpu_s() -> float:
+    """Of this process, in user and system mode."""
+    used = resource.getrusage(resource.RUSAGE_SELF)
+    return used.ru_utime + used.ru_stime
+
+
+@pytest.mark.soak
+async def test_a_listener_that_is_down_for_half_a_minute_costs_no_core() -> None:
+    """Case 10: pymodbus-dev/pymodbus#1794: reconnect_delay=0 took a whole core; bar 2 %."""
+    with socket.socket() as nobody:
+        nobody.bind(("127.0.0.1", 0))
+        port = nobody.getsockname()[1]
+        clock, binding = SystemClock(), registers(*range(60))
+        transport = ModbusTransport(
+            parse_address(f"modbus://127.0.0.1:{port}/1"), Links(clock), binding.profile.modbus
+        )
+        box = ProfiledDevice(binding, transport, clock)
+        began_s, used_s = clock.monotonic_s(), cpu_s()
+        while clock.monotonic_s() - began_s < 30.0:
+            assert set(flaws(await read(box))) == {Flaw.TIMEOUT}
+            await asyncio.sleep(0.1)
+        assert cpu_s() - used_s < 0.02 * 30.0
+        assert 3 <= transport.link.connects <= 10
+        await box.close()

@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import json
 import random
+import resource
 import socket
 import threading
 from collections.abc import AsyncIterator
@@ -150,8 +151,9 @@ async def test_a_retained_value_is_not_taken_for_the_present_after_a_start(
             await good(device, 20.0, within_s=2.0)
 
 
-def _flood(port: int, messages: int, done: threading.Event) -> None:
-    """Publish as fast as the broker takes it, as a client of the plainest sort."""
+def _flood(port: int, messages: int, per_s: float, done: threading.Event) -> None:
+    """Publish at a pace, as a client of the plainest sort."""
+    pause = threading.Event()
     with socket.create_connection(("127.0.0.1", port)) as wire:
         wire.sendall(b"\x10\x10\x00\x04MQTT\x04\x02\x00\x3c\x00\x04loud")
         wire.recv(4)
@@ -159,31 +161,44 @@ def _flood(port: int, messages: int, done: threading.Event) -> None:
             body = b"\x00\x09loud/chat" + json.dumps({"n": i, "pad": "x" * 200}).encode()
             size = len(body)
             wire.sendall(b"\x30" + bytes((size & 127 | 128, size >> 7)) + body)
+            if i % 10 == 9:
+                pause.wait(10.0 / per_s)
         wire.sendall(b"\xe0\x00")
     done.set()
 
 
+@pytest.mark.parametrize(
+    ("messages", "per_s", "stall_s"),
+    [(3_000, 1e6, 1.0), pytest.param(30_000, 500.0, 10.0, marks=pytest.mark.soak)],
+    ids=["a burst", "500 a second for a minute"],
+)
 async def test_a_chatty_topic_neither_grows_nor_starves_others_while_we_stall(
-    broker: Mosquitto,
+    broker: Mosquitto, messages: int, per_s: float, stall_s: float
 ) -> None:
     """Case 40: aiomqtt#250, zMQTT#33; bounded queues dropped the newest, unbounded ones grew."""
-    async with client(broker.address, keepalive_s=10) as bus, client(broker.address) as other:
+    before_kib = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    async with (
+        client(broker.address, keepalive_s=10) as bus,
+        client(broker.address, keepalive_s=10) as other,
+    ):
         latest = Latest(bus, SystemClock())
         loud, calm = latest.watch("loud/chat"), latest.watch("calm/word")
         await until(lambda: bus.connected and other.connected)
         await other.publish("calm/word", b"1")
         await until(lambda: calm.newest is not None)
         done = threading.Event()
-        thread = threading.Thread(target=_flood, args=(broker.port, 3_000, done))
+        thread = threading.Thread(target=_flood, args=(broker.port, messages, per_s, done))
         thread.start()
-        done.wait(1.0)  # on purpose in the loop: our process does nothing else for this long
+        done.wait(stall_s)  # on purpose in the loop: our process does nothing else for this long
+        await until(lambda: other.connected)
         await other.publish("calm/word", b"2")
-        await until(done.is_set)
+        await until(done.is_set, within_s=90.0)
         thread.join()
         await until(lambda: calm.newest is not None and calm.newest.payload == b"2")
         await other.publish("loud/chat", b'{"n": -1}')
         await until(lambda: loud.newest is not None and loud.newest.body == {"n": -1})
         assert latest.bytes < 100
+        assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before_kib < 20 * 1024
         assert bus._link is not None
         assert bus._link._client._queue.qsize() == 0
 
