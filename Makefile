@@ -68,7 +68,7 @@ bench: $(VENV)/run.stamp
 test: $(VENV)/dev.stamp
 ifeq ($(strip $(ARGS)),)
 	@$(BIN)/python -m pytest -n auto --dist worksteal -m "not soak and not system"
-	@$(BIN)/python -m pytest -m "system and not soak"
+	@$(BIN)/python -m pytest -n 2 --dist loadfile -m "system and not soak"
 else
 	@exec $(BIN)/python -m pytest $(ARGS)
 endif
