@@ -38,7 +38,7 @@ SETTLES_S: Final = {HEAT: 600.0}
 QUIET_S: Final = 15.0
 #: and while a check has failed and stands
 STANDING_S: Final = 5.0
-FIRST: Final = 10
+FIRST: Final = 2
 
 INCONSISTENT: Final = quality(Grade.SUSPECT, Flaw.INCONSISTENT)
 FROZEN: Final = quality(Grade.SUSPECT, Flaw.FROZEN)
