@@ -10,7 +10,7 @@ controller the reading is missing: it counts the worst case, as it does for a si
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 import numpy as np
@@ -33,7 +33,7 @@ HOLDS: Final = 5
 HOLDS_S: Final = 60.0
 #: laws that stored heat bends while a loop warms or cools: how long they must fail, seconds; a
 #: set-point that climbs eight degrees by one each half minute, and the loop after it, takes less
-SETTLES_S: Final = {HEAT: 600.0}
+SETTLES_S: Final[Mapping[str, float]] = {HEAT: 600.0}
 #: how often a device is judged while all is well, seconds; its first looks all are
 QUIET_S: Final = 15.0
 #: and while a check has failed and stands
