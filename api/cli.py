@@ -141,7 +141,7 @@ def check(
 
 @app.command()
 def poll(
-    target: Annotated[str, typer.Option(help="snmp://host[:port], modbus://host[:port]/unit.")],
+    target: Annotated[str, typer.Option(help="snmp://host, modbus://host/unit, http://host:port…")],
     profile: Annotated[str, typer.Option(help="Profile name, or auto.")] = "auto",
     auth: Annotated[
         str | None,

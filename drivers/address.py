@@ -25,7 +25,8 @@ MODBUS: Final = ("modbus", "modbus+tls", "modbus+rtu", "modbus+serial")
 BAUDS: Final = (1200, 2400, 4800, 9600, 14400, 19200, 28800, 38400, 57600, 115200)
 FORMS: Final = (
     "snmp://host:port, modbus://host:port/unit, modbus+tls://host:port/unit, "
-    "modbus+rtu://host:port/unit, modbus+serial:///dev/NAME/unit, mqtt:topic or dsx:object"
+    "modbus+rtu://host:port/unit, modbus+serial:///dev/NAME/unit, "
+    "http://host:port/path, https://host:port/path, mqtt:topic or dsx:object"
 )
 
 

@@ -250,6 +250,8 @@ def _agents(facility: Facility, known: Known) -> Iterator[Fault]:
     for at, auth in named:
         if auth is not None and auth not in facility.auth:
             yield at, f"no auth {auth!r}", suggest(auth, facility.auth)
+        elif auth is not None and facility.auth[auth].kind == "snmpv3":
+            yield at, f"{auth!r} is an SNMPv3 user: only SNMP knows those", None
 
 
 def _brokers(facility: Facility, known: Known) -> Iterator[Fault]:

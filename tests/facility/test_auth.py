@@ -80,6 +80,15 @@ def test_a_password_for_an_snmp_device_is_refused() -> None:
     ]
 
 
+def test_a_user_of_snmpv3_for_a_broker_is_refused() -> None:
+    text = text_of("kind: snmpv3, user: u") + (
+        'brokers: {bms: {url: "mqtt://10.2.0.5", auth: ups}}\n'
+    )
+    assert [(path, why) for _, path, why in faults("", text)] == [
+        ("brokers.bms.auth", "'ups' is an SNMPv3 user: only SNMP knows those")
+    ]
+
+
 def test_the_file_and_the_drivers_know_the_same_digests_and_ciphers() -> None:
     fields = AuthConfig.model_fields
     assert get_args(get_args(fields["digest"].annotation)[0]) == DIGESTS
