@@ -35,8 +35,8 @@ _FORMATS: Final[Mapping[str, str]] = {
     "f32": ">f",
     "f64": ">d",
 }
-#: what a device may write for a number
-_DECIMAL: Final = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]{1,4})?")
+#: what a device may write for a number; possessive, or 64 KiB of digits and an x take a minute
+_DECIMAL: Final = re.compile(r"[+-]?(?:[0-9]++\.?[0-9]*+|\.[0-9]++)(?:[eE][+-]?[0-9]{1,4})?")
 #: decimals that no meter has; more means that the digits themselves are nonsense
 MAX_DIGITS: Final = 12
 #: no reading of anything is larger; keeps hostile numbers out of the arithmetic

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import struct
+import time
 
 import pytest
 from hypothesis import given, settings
@@ -248,6 +249,14 @@ def test_true_and_fancy_digits_are_no_temperature(raw: bool | str) -> None:
     decoded = decode(_bound("sensor/json-mqtt", "temperature"), raw)
     assert math.isnan(decoded.value)
     assert flaw_of(decoded.quality) is Flaw.UNDECODABLE
+
+
+@pytest.mark.parametrize("text", ["1" * 65_000 + "x", "1" * 32_000 + "." + "1" * 32_000 + "x"])
+def test_64_kilobytes_of_digits_do_not_stop_the_loop(text: str) -> None:
+    """A number that is none after all was tried in every way it could be cut: over a minute."""
+    began_s = time.thread_time()
+    assert math.isnan(decode(_bound("sensor/json-mqtt", "temperature"), text).value)
+    assert time.thread_time() - began_s < 1.0
 
 
 @pytest.mark.parametrize(("raw", "value"), [(" 21.5 ", 21.5), ("+5", 5.0), (".5", 0.5)])
