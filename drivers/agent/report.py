@@ -283,7 +283,9 @@ _FAULTS: Final = frozenset(
 
 def _fault_of(raw: Mapping[str, Any]) -> Any:
     fault = raw.get("fault")
-    return fault if fault is None or fault in _FAULTS else "unknown"
+    if fault is None or (isinstance(fault, str) and fault in _FAULTS):
+        return fault
+    return "unknown"
 
 
 def parse_status(payload: bytes, node: str) -> Status:

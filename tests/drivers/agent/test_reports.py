@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -71,6 +72,26 @@ STATUSES = st.builds(
     tokens=st.none() | st.just(TokenCounts(1.0, 2.0, 3.0, 4.0)),
 )
 
+ACKED = GpuAck("GPU-a", 500.0, LimitAnswer(500.0, 300.0))
+STATUS = Status(
+    node="n01",
+    run="r1",
+    sequence=1,
+    nonce="0123456789abcdef",
+    utc_ms=1,
+    monotonic_s=1.0,
+    state=State.LEASED,
+    owner="c1",
+    epoch=1,
+    lease_left_s=1.0,
+    fallback_w=300.0,
+    applied=1,
+    refused=0,
+    unsaved=False,
+    gpus=(GpuReport(0, "GPU-a", GpuReading(power_w=1.0), 1.0, 1.0, 1.0, 1.0),),
+    tokens=TokenCounts(1.0, 2.0, 3.0, 4.0),
+)
+
 
 @given(status=STATUSES)
 def test_a_status_survives_the_wire(status: Status) -> None:
@@ -83,6 +104,21 @@ def test_an_ack_survives_the_wire() -> None:
     ack = parse_ack(ack_bytes("n01", "cap", header, "applied", "read back", gpus), "n01")
     assert (ack.kind, ack.owner, ack.epoch, ack.sequence) == ("cap", "c1", 3, 9)
     assert (ack.code, ack.detail, ack.gpus) == ("applied", "read back", gpus)
+
+
+@pytest.mark.parametrize("odd", [[], {}, [1], {"a": 1}, True, 1e999, 10**300, "x" * 300])
+def test_no_type_in_place_of_another_ends_in_more_than_a_refusal(odd: Any) -> None:
+    """A list for a fault was no ValueError: a traceback in the log for each message."""
+    told = status_bytes(STATUS)
+    acked = ack_bytes("n01", "cap", Header("c", 1, 1, "0123456789abcdef"), "applied", "", [ACKED])
+    for payload, parse in ((told, parse_status), (acked, parse_ack)):
+        body = json.loads(payload)
+        for part in (body, *body["gpus"], body.get("lease"), body.get("tokens")):
+            for key in part or ():
+                kept, part[key] = part[key], odd
+                with suppress(ValueError):
+                    parse(json.dumps(body).encode(), "n01")
+                part[key] = kept
 
 
 @pytest.mark.parametrize("parse", [parse_status, parse_ack])
