@@ -15,6 +15,8 @@ from typing import Final, NamedTuple
 #: more samples under the wanted names than this are no exporter of ours
 MAX_SAMPLES: Final = 10_000
 MAX_LABELS: Final = 64
+#: labels of one sample in bytes; they are remembered from page to page
+MAX_LABEL_BYTES: Final = 4096
 
 _LABELS: Final = rb'\{(?:[^"\n}]|"(?:[^"\\\n]|\\.)*+")*+\}'
 #: no 1_000, no hexadecimal: what exporters write, not what Python would read
@@ -28,6 +30,7 @@ _LABEL: Final = re.compile(
     re.DOTALL,
 )
 _ESCAPE: Final = re.compile(rb"\\(.)", re.DOTALL)
+_DECLARED: Final = re.compile(rb"# (?:TYPE|HELP) ([a-zA-Z_:][a-zA-Z0-9_:]*+) ")
 _ESCAPED: Final = {b"\\": b"\\", b'"': b'"', b"n": b"\n"}
 
 
@@ -82,7 +85,9 @@ class Lines:
 
 
 def labels_of(text: bytes) -> dict[str, str] | None:
-    """Labels with their braces as a mapping; None when they are no labels."""
+    """Labels with their braces as a mapping; None when they are no labels, or too long."""
+    if len(text) > MAX_LABEL_BYTES:
+        return None
     found: dict[str, str] = {}
     inner, at = text[1:-1].strip(b" \t"), 0
     while at < len(inner):
@@ -102,11 +107,21 @@ def labels_of(text: bytes) -> dict[str, str] | None:
     return found
 
 
-def is_declared(page: bytes, name: str) -> bool:
-    """Whether the page speaks of a family without a sample: nothing was counted in it yet."""
-    stem = re.sub(r"_(total|sum|count)\Z", "", name)
-    starts = (f"# {word} {n} ".encode() for word in ("TYPE", "HELP") for n in {name, stem})
-    return any(page.startswith(start) or b"\n" + start in page for start in starts)
+def declared_in(page: bytes, names: Iterable[str]) -> set[str]:
+    """The names of whose families a page speaks, be it without a sample: nothing counted yet.
+
+    One pass, however many names: a hostile page has no families and four million lines.
+    """
+    by_family: dict[bytes, set[str]] = {}
+    for name in names:
+        for family in {name, re.sub(r"_(total|sum|count)\Z", "", name)}:
+            by_family.setdefault(family.encode(), set()).add(name)
+    found: set[str] = set()
+    for match in _DECLARED.finditer(page):
+        at = match.start()
+        if match[1] in by_family and (at == 0 or page[at - 1] == ord("\n")):
+            found |= by_family[match[1]]
+    return found
 
 
 def whole_page(body: bytes, *, open_metrics: bool, framed: bool) -> bytes | None:

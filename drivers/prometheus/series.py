@@ -11,11 +11,19 @@ from drivers.profile import PrometheusWhere
 from drivers.profile.binding import At, Places, PrometheusAt
 from drivers.profile.codec import Answer
 from drivers.prometheus.blanks import is_blank
-from drivers.prometheus.page import Line, Lines, TooMany, is_declared, labels_of
+from drivers.prometheus.page import (
+    MAX_LABEL_BYTES,
+    Line,
+    Lines,
+    TooMany,
+    declared_in,
+    labels_of,
+)
 from drivers.prometheus.tally import Key, Tally
 from facility.points import Flaw
 
-#: an exporter that stamps its samples and stopped measuring: Prometheus forgets them after 5 min
+#: an exporter that stamps its samples and stopped measuring: Prometheus forgets them after 5 min.
+#: A stamp that stands still for as long is as old, whatever it says: clocks may be years ahead
 STALE_MS: Final = 300_000
 #: label texts whose meaning is remembered from page to page
 MAX_REMEMBERED: Final = 4096
@@ -54,6 +62,13 @@ class Reader:
             }
         )
         self._lines = Lines(self._names)
+        self._named: dict[bytes, list[tuple[int, int, PrometheusWhere, int | None]]] = {}
+        for i, at in enumerate(places.at):
+            if isinstance(at, PrometheusAt):
+                for j, series in enumerate(at.where.any_of):
+                    there = self._named.setdefault(series.metric.encode(), [])
+                    there.append((i, j, at.where, at.row))
+        self._stamps: dict[tuple[bytes, bytes], tuple[float, int]] = {}
         self._uses: dict[tuple[bytes, bytes], tuple[_Use, ...] | None] = {}
         self._tallies: dict[tuple[int, int], Tally] = {}
 
@@ -72,7 +87,11 @@ class Reader:
                 self._hear(line, heard, broken, now_ms, 1000.0 if open_metrics else 1.0)
         except TooMany:
             return (Flaw.UNDECODABLE,) * len(self._places)
-        return tuple(self._answer(i, at, heard, broken, page) for i, at in enumerate(self._places))
+        complete = {place for place, _ in heard}.issuperset(range(len(self._places)))
+        declared = set() if complete else declared_in(page, self._names)
+        return tuple(
+            self._answer(i, at, heard, broken, declared) for i, at in enumerate(self._places)
+        )
 
     def _hear(
         self,
@@ -87,7 +106,7 @@ class Reader:
         if uses is None or number is None:
             broken.add(line.name.decode())
             return
-        stale = line.time is not None and now_ms - line.time * to_ms > STALE_MS
+        stale = bool(uses) and self._is_stale(line, now_ms, to_ms)
         for use in uses:
             there = heard.setdefault((use.place, use.alternative), _Heard())
             at = self._places[use.place]
@@ -104,8 +123,23 @@ class Reader:
                 known = there.numbers.get(use.key)
                 there.numbers[use.key] = number if known is None else max(known, number)
 
+    def _is_stale(self, line: Line, now_ms: int, to_ms: float) -> bool:
+        """Whether a sample's own time is long past, or has not moved for long."""
+        if line.time is None:
+            return False
+        head = (line.name, line.labels)
+        told, since_ms = self._stamps.get(head, (None, now_ms))
+        if told != line.time:
+            if len(self._stamps) >= MAX_REMEMBERED:
+                self._stamps.clear()
+            since_ms = now_ms
+            self._stamps[head] = (line.time, since_ms)
+        return now_ms - min(line.time * to_ms, float(since_ms)) > STALE_MS
+
     def _meaning(self, line: Line) -> tuple[_Use, ...] | None:
         """Whom a series concerns; None when its labels cannot be read."""
+        if len(line.labels) > MAX_LABEL_BYTES:
+            return None
         head = (line.name, line.labels)
         if head not in self._uses:
             if len(self._uses) >= MAX_REMEMBERED:
@@ -117,20 +151,16 @@ class Reader:
         labels = labels_of(line.labels)
         if labels is None:
             return None
-        uses = []
-        for i, at in enumerate(self._places):
-            if not isinstance(at, PrometheusAt):
+        uses: list[_Use] = []
+        for i, j, where, row in self._named.get(line.name, ()):
+            if where.row is not None and labels.get(where.row) != str(row):
                 continue
-            where = at.where
-            if where.row is not None and labels.get(where.row) != str(at.row):
-                continue
-            for j, series in enumerate(where.any_of):
-                if series.metric.encode() == line.name and all(
-                    labels.get(name, "") in wanted for name, wanted in series.labels
-                ):
-                    key = tuple(labels.get(name, "") for name in where.per)
-                    uses.append(_Use(i, j, key, labels.get(where.text or "", "")))
-                    break
+            if uses and uses[-1].place == i:
+                continue  # the first of a place's names that fits
+            wanted = where.any_of[j].labels
+            if all(labels.get(name, "") in values for name, values in wanted):
+                key = tuple(labels.get(name, "") for name in where.per)
+                uses.append(_Use(i, j, key, labels.get(where.text or "", "")))
         return tuple(uses)
 
     def _answer(
@@ -139,7 +169,7 @@ class Reader:
         at: At,
         heard: dict[tuple[int, int], _Heard],
         broken: set[str],
-        page: bytes,
+        declared: set[str],
     ) -> Answer:
         if not isinstance(at, PrometheusAt):
             return Flaw.REFUSED
@@ -150,8 +180,8 @@ class Reader:
             there = heard.get((place, i))
             if there is not None:
                 return self._made(place, i, at.where, there)
-        declared = any(is_declared(page, series.metric) for series in at.where.any_of)
-        return Flaw.SENTINEL if declared else Flaw.REFUSED
+        spoken = any(series.metric in declared for series in at.where.any_of)
+        return Flaw.SENTINEL if spoken else Flaw.REFUSED
 
     def _made(self, place: int, alternative: int, where: PrometheusWhere, there: _Heard) -> Answer:
         """One answer from everything that a page says of one name."""

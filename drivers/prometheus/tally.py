@@ -30,6 +30,8 @@ class Tally:
 
         A series that fell keeps what it had counted; one that is gone keeps its last number, so
         that a page that lost a rank for a moment counts nothing twice; a new one counts whole.
+        When everything on the page has started again the sum does too, and what is gone is left
+        out of it, but not forgotten: it may come back.
 
         Args:
             now: number of each series on the page, at least one.
@@ -38,9 +40,12 @@ class Tally:
         gone = [key for key in last if key not in now]
         fallen = [key for key, number in now.items() if number < last.get(key, 0.0)]
         again = all(key not in now or now[key] < was or was == 0.0 for key, was in last.items())
-        if (fallen and again) or len(last) > MAX_SERIES:
+        if len(last) > MAX_SERIES:
             self._last, self._kept = dict(now), 0.0
+            return math.fsum(now.values())
+        self._last = {**{key: last[key] for key in gone}, **now}
+        if fallen and again:
+            self._kept = -math.fsum(last[key] for key in gone)
         else:
-            self._kept += sum(last[key] for key in fallen)
-            self._last = {**{key: last[key] for key in gone}, **now}
+            self._kept += math.fsum(last[key] for key in fallen)
         return math.fsum((self._kept, *self._last.values()))

@@ -12,7 +12,15 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from drivers.profile import PrometheusWhere
 from drivers.profile.binding import Places, PrometheusAt
-from drivers.prometheus.page import MAX_SAMPLES, Lines, TooMany, labels_of, whole_page
+from drivers.prometheus.page import (
+    MAX_LABEL_BYTES,
+    MAX_SAMPLES,
+    Lines,
+    TooMany,
+    declared_in,
+    labels_of,
+    whole_page,
+)
 from drivers.prometheus.series import Reader
 from drivers.prometheus.tally import MAX_SERIES, Tally
 from facility.points import Flaw
@@ -127,6 +135,33 @@ def test_a_sample_that_stopped_long_ago_is_stale() -> None:
     assert reader("m").answers(page, NOW_MS, open_metrics=True)[0] is Flaw.STALE
 
 
+@pytest.mark.parametrize("ahead_ms", [-60_000, 0, 400_000_000_000])
+def test_a_sample_whose_own_time_stands_still_is_stale_however_far_ahead(ahead_ms: int) -> None:
+    """Its exporter stopped measuring and goes on answering; its clock may be twelve years ahead."""
+    here = reader("m")
+    page = b"m 3 %d\n" % (NOW_MS + ahead_ms)
+    assert here.answers(page, NOW_MS) == (3.0,)
+    assert here.answers(page, NOW_MS + 200_000) == (3.0,)
+    assert here.answers(page, NOW_MS + 301_000) == (Flaw.STALE,)
+    moved = b"m 4 %d\n" % (NOW_MS + ahead_ms + 302_000)
+    assert here.answers(moved, NOW_MS + 302_000) == (4.0,)
+
+
+def test_labels_of_a_megabyte_are_not_remembered_and_make_no_number() -> None:
+    here = reader("m")
+    for i in range(3):
+        page = b'm{a="' + b"%d" % i + b"x" * 1_000_000 + b'"} 3\n'
+        assert here.answers(page, NOW_MS) == (Flaw.UNDECODABLE,)
+    assert sum(len(labels) for _, labels in here._uses) <= MAX_LABEL_BYTES
+    assert labels_of(b'{a="' + b"x" * MAX_LABEL_BYTES + b'"}') is None
+
+
+def test_a_page_of_four_million_lines_and_no_family_is_passed_over_once() -> None:
+    names = [f"family_{i}_total" for i in range(300)]
+    page = b"# TYPE family_7 counter\n#\n" + b"x\n" * 2_000_000 + b"x # TYPE family_8_total \n"
+    assert declared_in(page, names) == {"family_7_total"}
+
+
 def test_a_page_without_end_is_read_by_nobody() -> None:
     page = b"m 1\n" * (MAX_SAMPLES + 1)
     with pytest.raises(TooMany):
@@ -177,6 +212,13 @@ def test_a_rank_that_is_off_the_page_for_a_moment_counts_nothing_twice() -> None
     assert tally.add({("0",): 100.0, ("1",): 1000.0}) == 1100.0
     assert tally.add({("0",): 110.0}) == 1110.0
     assert tally.add({("0",): 120.0, ("1",): 1010.0}) == 1130.0
+
+
+def test_ranks_that_come_back_after_the_one_that_stayed_restarted_count_nothing_twice() -> None:
+    tally = Tally()
+    tally.add({("0",): 500.0, ("1",): 900.0, ("2",): 900.0})
+    assert tally.add({("0",): 5.0}) == 5.0
+    assert tally.add({("0",): 5.0, ("1",): 910.0, ("2",): 20.0}) == 5.0 + 10.0 + 20.0
 
 
 def test_a_restart_of_all_ranks_is_a_restart_of_the_counter() -> None:
