@@ -35,7 +35,7 @@ HOLDS_S: Final = 60.0
 #: set-point that climbs eight degrees by one each half minute, and the loop after it, takes less
 SETTLES_S: Final[Mapping[str, float]] = {HEAT: 600.0}
 #: how often a device is judged while all is well, seconds; its first looks all are
-QUIET_S: Final = 15.0
+QUIET_S: Final = 30.0
 #: and while a check has failed and stands
 STANDING_S: Final = 5.0
 FIRST: Final = 2

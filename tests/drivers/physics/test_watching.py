@@ -196,5 +196,5 @@ def test_points_of_one_law_may_be_read_at_different_paces() -> None:
     sound = {"total:active_power": 2200.0, "total:current": 10.0, "total:voltage": 230.0}
     box.run(100.0, lambda _: sound)
     assert not box.ever
-    box.run(150.0, lambda _: sound | {"total:active_power": 22_000.0})
+    box.run(240.0, lambda _: sound | {"total:active_power": 22_000.0})
     assert set(box.doubted) == {"total:active_power", "total:current", "total:voltage"}
