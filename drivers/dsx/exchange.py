@@ -23,6 +23,8 @@ from facility.ports import Bus
 
 #: A larger site has several brokers; more points than this are somebody's mistake or malice.
 MOST_POINTS: Final = 50_000
+#: a BMS has one heartbeat, or one for each of its clients
+MOST_PULSES: Final = 64
 GOOD: Final = 1
 
 _log = structlog.get_logger("wattkeeper.dsx")
@@ -53,7 +55,9 @@ class Exchange:
         self._objects: dict[tuple[str, str], dict[str, PointMeta]] = {}
         self._wanted: set[tuple[str, str]] = set()
         self._slots: dict[str, Slot] = {}
+        self._outdated: dict[str, Message] = {}
         self._pulses: dict[str, Pulse] = {}
+        self._felt: set[str] = set()
         self._echo: Pulse | None = None
         self._beating: asyncio.Task[None] | None = None
         self._sending: set[asyncio.Task[bool]] = set()
@@ -73,9 +77,15 @@ class Exchange:
         return self._objects.get((object_type, object_id), {})
 
     def newest(self, meta: PointMeta) -> Message | None:
-        """The newest message with the value of a point of an object in use."""
+        """The newest message with the value of a point of an object in use.
+
+        None until a value comes after metadata that gave the point another meaning: what was said
+        before was said in the old unit.
+        """
         slot = self._slots.get(meta.value_topic)
-        return None if slot is None else slot.newest
+        if slot is None or slot.newest is self._outdated.get(meta.value_topic):
+            return None
+        return slot.newest
 
     def alive(self, topic: str) -> bool:
         """Whether every BMS client that stands for a value's topic has a pulse.
@@ -106,7 +116,8 @@ class Exchange:
         if self._hashes.get(topic) == mark:
             return
         meta = read_metadata(topic, payload) if payload else None
-        self._forget(topic)
+        old = self.points.get(topic)
+        self._forget(topic, meta)
         if meta is None:
             self.refused += bool(payload)
             return
@@ -115,6 +126,8 @@ class Exchange:
                 self._full = True
                 _log.warning("too many points on the exchange", most=MOST_POINTS)
             return
+        if old is not None and _meaning(old) != _meaning(meta):
+            self._outdate(meta)
         self._hashes[topic] = mark
         self.points[topic] = meta
         key = (meta.object_type, meta.object_id)
@@ -124,7 +137,12 @@ class Exchange:
         if meta.object_type == "System":
             self._watch_pulse(meta)
 
-    def _forget(self, topic: str) -> None:
+    def _outdate(self, meta: PointMeta) -> None:
+        slot = self._slots.get(meta.value_topic)
+        if slot is not None and slot.newest is not None:
+            self._outdated[meta.value_topic] = slot.newest
+
+    def _forget(self, topic: str, instead: PointMeta | None) -> None:
         self._hashes.pop(topic, None)
         old = self.points.pop(topic, None)
         if old is not None:
@@ -133,18 +151,22 @@ class Exchange:
             mine.pop(topic, None)
             if not mine:
                 self._objects.pop(key, None)
-            self._pulses.pop(old.value_topic, None)
+            if instead is None or _pulse(instead) != _pulse(old):
+                self._pulses.pop(old.value_topic, None)
 
     def _hear(self, meta: PointMeta) -> None:
         topic = meta.value_topic
-        if topic not in self._slots:
+        if topic not in self._slots and len(self._slots) < MOST_POINTS:
             self._slots[topic] = self._latest.watch(topic)
 
     def _watch_pulse(self, meta: PointMeta) -> None:
         topic = meta.value_topic
-        if meta.point_type == "HeartbeatTimestampBms" and topic not in self._pulses:
+        beats = meta.point_type == "HeartbeatTimestampBms" and topic not in self._pulses
+        if beats and len(self._pulses) < MOST_PULSES:
             self._pulses[topic] = Pulse(meta.scope, self._clock)
-            self._bus.subscribe(topic, self._on_pulse)
+            if topic not in self._felt and len(self._felt) < MOST_POINTS:
+                self._felt.add(topic)
+                self._bus.subscribe(topic, self._on_pulse)
         echoed = meta.point_type == "HeartbeatEchoBms" and self._echo is None
         if echoed and meta.object_id == self._integration:
             self._echo = Pulse(None, self._clock)
@@ -189,6 +211,15 @@ class Exchange:
                 _log.warning("the BMS does not echo our heartbeat", integration=self._integration)
             self._deaf = deaf
             await asyncio.sleep(BEAT_S)
+
+
+def _meaning(meta: PointMeta) -> tuple[object, ...]:
+    """What a number of a point depends on."""
+    return meta.unit, meta.states, meta.setpoint, meta.phase, meta.area, meta.object_id
+
+
+def _pulse(meta: PointMeta) -> tuple[object, ...]:
+    return meta.point_type, meta.value_topic, meta.scope
 
 
 def read_value(message: Message) -> tuple[float | Flaw, int | None]:

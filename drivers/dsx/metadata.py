@@ -19,6 +19,8 @@ METADATA: Final = f"{ROOT}/{PUBLIC}/Metadata"
 #: No point needs more to be described; a longer message is no metadata.
 MAX_BYTES: Final = 16_384
 LONGEST_NAME: Final = 200
+#: bytes of a topic; each is kept, some times over
+LONGEST_TOPIC: Final = 1_024
 MOST_SERVED: Final = 2_000
 MOST_STATES: Final = 256
 
@@ -96,7 +98,9 @@ class PointMeta:
 def read_metadata(topic: str, payload: bytes) -> PointMeta | None:
     """The point that a metadata message describes; None when it describes none."""
     levels = topic.removeprefix(f"{METADATA}/").split("/", 2)
-    if not topic.startswith(f"{METADATA}/") or len(levels) != 3 or len(payload) > MAX_BYTES:
+    if not topic.startswith(f"{METADATA}/") or len(levels) != 3:
+        return None
+    if len(payload) > MAX_BYTES or len(topic.encode()) > LONGEST_TOPIC:
         return None
     try:
         body = json.loads(payload.decode("utf-8"))

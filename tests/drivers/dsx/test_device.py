@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from drivers.dsx.exchange import Exchange, read_value
+from drivers.dsx.exchange import MOST_PULSES, Exchange, read_value
 from drivers.dsx.metadata import METADATA, factors, read_metadata
 from drivers.mqtt.latest import Latest, Message
 from facility.kinds import KINDS
@@ -274,9 +274,71 @@ def test_a_unit_that_nobody_knows_makes_no_number() -> None:
         await bms.say(SUPPLY, 24.0)
         assert (await look(device))["loop.secondary:supply_temperature"][2] is Flaw.UNDECODABLE
         await bms.describe(SUPPLY, **CDU, engUnit="degF", processArea=["Secondary", "Supply"])
+        await bms.say(SUPPLY, 24.0)
         assert (await look(device))["loop.secondary:supply_temperature"][0] == pytest.approx(
             -4.444, abs=1e-3
         )
+
+    in_virtual_time(work)
+
+
+def test_a_value_is_not_read_in_a_unit_that_it_was_not_said_in() -> None:
+    """The BMS goes over to Fahrenheit: until the next value 30.5 would be -0.8 degC, and good."""
+
+    async def work() -> None:
+        bms = Bms()
+        device = bms.device("dsx/cdu", "CDU-5")
+        await bms.start()
+        await describe_cdu(bms)
+        await bms.say(SUPPLY, 30.5)
+        about = {**CDU, "processArea": ["Secondary", "Supply"]}
+        await bms.describe(SUPPLY, **about, engUnit="C", rev=2)  # says the same in other bytes
+        supply = "loop.secondary:supply_temperature"
+        assert (await look(device))[supply] == (30.5, Grade.GOOD, Flaw.NONE)
+        await bms.describe(SUPPLY, **about, engUnit="F")
+        assert (await look(device))[supply][1:] == (Grade.BAD, Flaw.TIMEOUT)
+        await bms.say(SUPPLY, 86.9)
+        assert (await look(device))[supply][0] == pytest.approx(30.5)
+
+    in_virtual_time(work)
+
+
+def test_a_heartbeat_described_in_ever_new_words_is_answered_once_and_lives_no_longer() -> None:
+    """Metadata that holds a time differs each 100 s: after a day each beat had 864 echoes."""
+
+    async def work() -> None:
+        bms = Bms("WATTKEEPER")
+        device = bms.device("dsx/cdu", "CDU-5")
+        echoes: list[str] = []
+        bms.bus.subscribe("BMS/v1/WATTKEEPER/Value/#", lambda t, p, _: echoes.append(t))
+        await bms.start()
+        await describe_cdu(bms)
+        own = {"objectName": "W", "objectId": "BMS", "integration": "WATTKEEPER"}
+        await bms.describe("System/HeartbeatEchoIntegration/w", **own)
+        pulse = "System/HeartbeatTimestampBms/hb"
+        await bms.say(SUPPLY, 30.5)
+        for i in range(6):
+            await bms.describe(pulse, objectName="BMS", objectId="BMS", said=i)
+            await asyncio.sleep(10.0)
+        assert (await look(device))["loop.secondary:supply_temperature"][2] is Flaw.STALE
+        await bms.say(pulse, bms.clock.utc_ms())
+        await asyncio.sleep(0.1)
+        assert len([t for t in echoes if "HeartbeatEcho" in t]) == 1
+        await device.close()
+
+    in_virtual_time(work)
+
+
+def test_ever_new_heartbeats_and_topics_of_60_kilobytes_are_bounded() -> None:
+    async def work() -> None:
+        bms = Bms()
+        exchange = Exchange(bms.far, bms.clock, Latest(bms.far, bms.clock), None)
+        about = json.dumps({"objectId": "BMS"}).encode()
+        for i in range(MOST_PULSES + 9):
+            exchange._on_metadata(f"{METADATA}/System/HeartbeatTimestampBms/{i}", about, True)
+        assert len(exchange._pulses) == MOST_PULSES
+        exchange._on_metadata(f"{METADATA}/CDU/LiquidFlow/{'x' * 60_000}", about, True)
+        assert exchange.refused == 1
 
     in_virtual_time(work)
 
