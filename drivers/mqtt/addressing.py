@@ -12,6 +12,8 @@ Handler = Callable[[str, bytes, bool], None]
 MAX_TOPIC: Final = 65_535
 #: Topics whose handlers are remembered; a flood of new topics starts the memory afresh.
 MOST_ROUTES: Final = 50_000
+#: Longer topics, characters, are looked up each time: 50,000 of 64 KiB would be 3 GiB.
+LONGEST_REMEMBERED: Final = 256
 
 
 class Letter(NamedTuple):
@@ -111,9 +113,12 @@ class Router:
             found = list(self._patterns.get(topic, ()))
             for pattern in self._wild.find(topic.split("/"), wild_first=topic[:1] != "$"):
                 found.extend(self._patterns[pattern])
+            known = tuple(found)
+            if len(topic) > LONGEST_REMEMBERED:
+                return known
             if len(self._known) >= MOST_ROUTES:
                 self._known.clear()
-            known = self._known[topic] = tuple(found)
+            self._known[topic] = known
         return known
 
 

@@ -26,6 +26,8 @@ GOODBYE_S: Final = 1.5
 CLOSE_TRIES: Final = 2
 #: Each reconnection that brings no word either makes the next one wait twice as long, up to this.
 LONGEST_SILENCES: Final = 16
+#: A handler that fails does so with each message; the log is told so seldom.
+FAILURE_LOG_S: Final = 60.0
 
 _log = structlog.get_logger("wattkeeper.mqtt")
 
@@ -99,6 +101,8 @@ class MqttBus:
         self._heard_s = 0.0
         self._silences = 0
         self._told = False
+        self._failed_s = float("-inf")
+        self._failures = 0
         self.connections = 0
         self.refused: set[str] = set()
         self.silence_s = silence_s
@@ -166,7 +170,15 @@ class MqttBus:
             try:
                 handler(topic, payload, retained)
             except Exception:  # noqa: BLE001 - a bug in one handler must not cut off the others
-                _log.exception("handler failed", topic=topic)
+                self._note_failure(topic)
+
+    def _note_failure(self, topic: str) -> None:
+        self._failures += 1
+        now_s = self._clock.monotonic_s()
+        if now_s - self._failed_s >= FAILURE_LOG_S:
+            self._failed_s = now_s
+            _log.exception("handler failed", topic=topic[:200], times=self._failures)
+            self._failures = 0
 
     async def _subscribe_late(self, link: Link) -> None:
         """Subscribe to what came since the login; what a lost link misses, the next one brings."""

@@ -17,6 +17,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from hypothesis import given
 from hypothesis import strategies as st
+from structlog.testing import capture_logs
 
 from drivers.mqtt.addressing import Router, is_pattern, is_topic, matches, split_url
 from drivers.mqtt.bus import MqttBus
@@ -82,6 +83,28 @@ def test_a_router_finds_exact_and_wild_handlers() -> None:
         handler("a/b", b"", False)
     assert found == ["exact", "wild"]
     assert router.patterns == ("a/b", "a/+", "c")
+
+
+def test_a_million_topics_of_60_kilobytes_under_a_wildcard_are_not_remembered() -> None:
+    router = Router()
+    router.add("hall/+/x", lambda topic, payload, retained: None)
+    for i in range(50):
+        assert len(router.route(f"hall/{i}{'y' * 60_000}/x")) == 1
+    assert not router._known
+
+
+async def test_a_handler_that_fails_with_each_message_does_not_flood_the_log() -> None:
+    clock = SystemClock()
+    bus = MqttBus("mqtt://127.0.0.1:1", name="w", clock=clock, rng=random.Random(1))
+
+    def broken(topic: str, payload: bytes, retained: bool) -> None:
+        raise RuntimeError("a bug")
+
+    bus.subscribe("x", broken)
+    with capture_logs() as logs:
+        for _ in range(500):
+            bus._dispatch("x", b"", False)
+    assert [entry["event"] for entry in logs] == ["handler failed"]
 
 
 @pytest.mark.parametrize(
