@@ -187,10 +187,12 @@ class _Source:
             self._why = Flaw.TIMEOUT
             return None, self._why
         if message is not self.seen:
+            changed = self.seen is not None and message.payload != self.seen.payload
             self.seen = message
             if self._time:
                 told = source_ms(walk(message.body, self._time), self._form)
-                self.clock.hear(told, message.received_ms, message.received_s)
+                at_ms, at_s = message.received_ms, message.received_s
+                self.clock.hear(told, at_ms, at_s, changed=changed)
         self._why = self._judge(message, now_s, gone_s)
         return message, self._why
 
