@@ -21,6 +21,9 @@ from aiomqtt.exceptions import MqttConnectError
 from drivers.mqtt.addressing import Handler, Letter
 
 CONNECT_S: Final = 5.0
+#: A broker may send everything it keeps before it says that we are subscribed: 50,000 points of a
+#: BMS take 10 s. A link that is lost meanwhile is known to be by its keepalive.
+SUBSCRIBE_S: Final = 60.0
 #: A link that has not taken a message by then is as good as lost; the caller goes on.
 PUBLISH_S: Final = 2.0
 #: Patterns in one SUBSCRIBE: a round trip each would keep a large site deaf for seconds.
@@ -114,13 +117,25 @@ class Link:
         refused: list[str] = []
         for i in range(0, len(patterns), BATCH):
             batch = patterns[i : i + BATCH]
-            try:
-                codes = await self._client.subscribe([(pattern, 0) for pattern in batch])
-            except (aiomqtt.MqttError, ValueError) as error:
-                raise LinkError(str(error)) from None
+            codes = await self._subscribed(batch)
             told = [code if isinstance(code, int) else code.value for code in codes]
             refused += [p for p, code in zip(batch, told, strict=False) if code >= REFUSED]
         return refused
+
+    async def _subscribed(self, batch: Sequence[str]) -> Sequence[Any]:
+        asked = asyncio.ensure_future(
+            self._client.subscribe([(pattern, 0) for pattern in batch], timeout=SUBSCRIBE_S)
+        )
+        try:
+            either: set[asyncio.Future[Any]] = {asked, self._client._disconnected}
+            await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
+            if not asked.done():
+                raise LinkError("lost while subscribing")
+            return asked.result()
+        except (aiomqtt.MqttError, ValueError) as error:
+            raise LinkError(str(error)) from None
+        finally:
+            asked.cancel()
 
     async def publish(self, topic: str, payload: bytes, qos: int, retain: bool) -> bool:
         """Send; False when the link does not take it in time."""
