@@ -14,7 +14,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final, Protocol, TypeVar, runtime_checkable
 
-from drivers.profile import SnmpWhere
 from drivers.profile.binding import At, Places
 from drivers.profile.codec import Answer, Raw
 from facility.clock import Clock
@@ -64,13 +63,6 @@ class Transport(Protocol):
 
     async def put(self, place: At, raw: Raw) -> WriteReply:
         """One attempt, never repeated."""
-
-    async def rows(self, column: SnmpWhere) -> tuple[int, ...] | None:
-        """Row numbers of a table by a walk of one column whose index has the word `row` in it.
-
-        Returns:
-            None when it could not be walked.
-        """
 
     async def close(self) -> None:
         """Let go of the wire."""

@@ -118,10 +118,6 @@ class NamedVariables:
             return WriteReply("rejected", f"{place.names[0]!r} is somewhere else now")
         return await self._wire.put(SnmpAt(place.where, place.oid + suffix), raw)
 
-    async def rows(self, column: SnmpWhere) -> tuple[int, ...] | None:
-        """As of the wire."""
-        return await self._wire.rows(column)
-
     async def walk(self, root: Oid) -> object:
         """As of the wire."""
         return await self._wire.walk(root)

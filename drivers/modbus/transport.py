@@ -21,7 +21,7 @@ from drivers.modbus.pdu import (
 )
 from drivers.modbus.plans import Learnt, Piece, Plan, halves_of, piece_of, probe_of
 from drivers.modbus.wires import Dial
-from drivers.profile import ModbusLimits, Quirk, SnmpWhere
+from drivers.profile import ModbusLimits, Quirk
 from drivers.profile.binding import At, ModbusAt, Places
 from drivers.profile.codec import Answer, Raw
 from drivers.profile.plan import Block
@@ -142,10 +142,6 @@ class ModbusTransport:
                 link.drop()
             return WriteReply("unanswered", "the answer was to another request")
         return WriteReply("accepted")
-
-    async def rows(self, column: SnmpWhere) -> tuple[int, ...] | None:
-        """Modbus devices have no tables to walk."""
-        return None
 
     async def close(self) -> None:
         """Close the link; another unit's next request opens it again."""

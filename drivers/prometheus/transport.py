@@ -9,7 +9,7 @@ from weakref import WeakKeyDictionary
 
 from drivers.address import Address
 from drivers.credentials import Credentials
-from drivers.profile import Profile, PrometheusWhere, SnmpWhere
+from drivers.profile import Profile, PrometheusWhere
 from drivers.profile.binding import At, Places
 from drivers.profile.codec import Answer, Raw
 from drivers.prometheus.http import ACCEPT, PATIENCE, Body, Client, NoPage
@@ -72,10 +72,6 @@ class PrometheusTransport:
     async def put(self, place: At, raw: Raw) -> WriteReply:
         """Refuse: a page is only read."""
         return WriteReply("rejected", "a page of metrics cannot be written")
-
-    async def rows(self, column: SnmpWhere) -> tuple[int, ...] | None:
-        """None: a page has no columns; see `numbered`."""
-        return None
 
     async def numbered(self, profile: Profile) -> Mapping[str, tuple[int, ...]]:
         """Row numbers of each table of a profile, as the page has them; empty without a page."""

@@ -13,7 +13,6 @@ from typing import Final
 
 from drivers.catalog import profiles
 from drivers.device import ProfiledDevice
-from drivers.profile import SnmpWhere
 from drivers.profile.binding import At, Places, bind
 from drivers.profile.codec import Answer, Raw
 from drivers.sim.impersonation import Impersonation
@@ -55,10 +54,6 @@ class SimTransport:
         if not await self._heard() or self._who.health == "garbage":
             return WriteReply("unanswered", "no answer")
         return self._who.accept(place, raw)
-
-    async def rows(self, column: SnmpWhere) -> tuple[int, ...] | None:
-        """The simulated device has the rows that its layout has; nothing to discover."""
-        return None
 
     async def close(self) -> None:
         """Nothing to let go of."""

@@ -2,7 +2,8 @@
 
 What an agent cannot do is learnt once and remembered: how many variables one answer holds, and
 which variables make it refuse a whole request. Absent ones are tried again now and then, because
-firmware is updated.
+firmware is updated; so is a larger request where fewer variables were found to fit, because it may
+have been the link that lost the requests.
 """
 
 from __future__ import annotations
@@ -28,6 +29,9 @@ ABSENT_AGAIN_S: Final = 600.0
 TROUBLE_AGAIN_S: Final = 30.0
 #: the same where everything that was asked for was refused
 STARTING_AGAIN_S: Final = 5.0
+#: first and longest wait before an agent that was seen to take fewer variables is tried with more
+GROW_AGAIN_S: Final = 600.0
+GROW_LONGEST_S: Final = 86_400.0
 #: statuses that say there is no such variable (for us); others are the agent's own trouble
 _ABSENT: Final = frozenset({2, 6, 16})
 
@@ -68,6 +72,8 @@ class Looker:
         self._again_s = float("inf")
         self._lesson = 0
         self._plans: WeakKeyDictionary[Places, Plan] = WeakKeyDictionary()
+        self._grow_s = float("inf")
+        self._grow_wait_s = GROW_AGAIN_S
         self._last: tuple[Places, Plan] | None = None
 
     async def look(self, places: Places) -> Look:
@@ -83,7 +89,10 @@ class Looker:
                 self.proven = 0
                 return Look((Flaw.TIMEOUT,) * len(places.at), False)
         found: dict[Oid, Answer] = {oid: flaw for oid, (flaw, _) in self._refused.items()}
-        finished = await self._gather(plan.questions, found)
+        questions = plan.questions
+        if len(questions) > 1 and self._clock.monotonic_s() >= self._grow_s:
+            questions = await self._grown(questions, found)
+        finished = await self._gather(questions, found)
         self._doubt({at.oid for at in places.at if isinstance(at, SnmpAt)})
         answers = tuple(
             found.get(at.oid, Flaw.TIMEOUT) if isinstance(at, SnmpAt) else Flaw.UNDECODABLE
@@ -123,6 +132,29 @@ class Looker:
             else:
                 pending += reversed(self._understood(asked, reply, found))
         return True
+
+    async def _grown(
+        self, questions: tuple[Question, ...], found: dict[Oid, Answer]
+    ) -> tuple[Question, ...]:
+        """Ask once for twice as much; what is left to ask.
+
+        An agent that cannot take it costs one request, then less and less often.
+        """
+        oids = tuple(oid for asked in questions for oid in asked.oids)
+        larger = grouped(oids, min(2 * self.most, self._reader.most))[0]
+        size = len(larger.oids)
+        reply = await self._reader.get(larger) if size > self.most else None
+        if reply is None or reply.status or reply.came < size:
+            self._grow_s = self._clock.monotonic_s() + self._grow_wait_s
+            self._grow_wait_s = min(2.0 * self._grow_wait_s, GROW_LONGEST_S)
+            return questions
+        found.update(zip(larger.oids, reply.answers, strict=True))
+        self.most = self.proven = size
+        self._lesson += 1
+        self._grow_wait_s = GROW_AGAIN_S
+        if size >= self._reader.most:
+            self._grow_s = float("inf")
+        return grouped(oids[size:], size)
 
     async def _get(self, asked: Question) -> Reply | None:
         """One GET; a number of variables that never worked is lowered if it is to blame."""
@@ -204,4 +236,5 @@ class Looker:
     def _lower(self, most: int) -> None:
         self.most = max(most, 1)
         self.proven = min(self.proven, self.most)
+        self._grow_s = self._clock.monotonic_s() + self._grow_wait_s
         self._lesson += 1

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from drivers.address import Address
 from drivers.credentials import Credentials
-from drivers.profile import Quirk, SnmpWhere
+from drivers.profile import Quirk
 from drivers.profile.binding import At, Places, SnmpAt
 from drivers.profile.codec import Answer, Raw
 from drivers.snmp import pdu
@@ -102,18 +102,6 @@ class SnmpTransport:
             return WriteReply("rejected", pdu.ERRORS.get(reply.status, f"error {reply.status}"))
         return WriteReply("accepted")
 
-    async def rows(self, column: SnmpWhere) -> tuple[int, ...] | None:
-        """Row numbers below a column whose index has the shape of `column.index`."""
-        walked = await self.walk(column.oid)
-        if walked.silent:
-            return None
-        found: dict[int, None] = {}
-        for name, answer in zip(walked.names, walked.answers, strict=True):
-            row = _row(name[len(column.oid) :], column.index)
-            if row is not None and answer is not Flaw.REFUSED:
-                found[row] = None
-        return tuple(found)
-
     async def walk(self, root: Oid) -> Walked:
         """Everything below a name, in the agent's order; see `Walker` for the bounds."""
         async with self._endpoint.lock:
@@ -122,16 +110,3 @@ class SnmpTransport:
     async def close(self) -> None:
         """Let go of the socket that all agents share; asking again takes hold of it again."""
         await self._reader.close()
-
-
-def _row(suffix: Oid, index: Sequence[int | str]) -> int | None:
-    """The row's number in a suffix that has the shape of an index; None when it has not."""
-    if len(suffix) != len(index):
-        return None
-    row = None
-    for arc, wanted in zip(suffix, index, strict=True):
-        if wanted == "row":
-            row = arc
-        elif arc != wanted:
-            return None
-    return row

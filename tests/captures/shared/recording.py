@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from drivers.profile import SnmpWhere
 from drivers.profile.binding import At, Places, SnmpAt
 from drivers.profile.codec import Answer, Raw
 from drivers.snmp.walk import Walked
@@ -70,10 +69,6 @@ class Recording:
             tuple(map(int, oid.split("."))) for oid in self._lines if oid.startswith(below)
         )
         return Walked(tuple(names), tuple(map(self.answer, names)))
-
-    async def rows(self, column: SnmpWhere) -> tuple[int, ...] | None:
-        """Nobody asks: rows are found by walking."""
-        return None
 
     async def put(self, place: At, raw: Raw) -> WriteReply:
         """A recording cannot be written."""

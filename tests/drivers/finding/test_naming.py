@@ -65,9 +65,6 @@ class Agent:
         below = sorted(oid for oid in self.cells if oid[: len(root)] == root)
         return Walked(tuple(below), tuple(self.cells[oid] for oid in below))
 
-    async def rows(self, column: SnmpWhere) -> tuple[int, ...] | None:
-        return None
-
     async def put(self, place: At, raw: Raw) -> WriteReply:
         assert isinstance(place, SnmpAt)
         self.put_at.append(place.oid)

@@ -52,9 +52,6 @@ class Agent:
         names = tuple(oid for oid in AGENT if oid[: len(root)] == root)
         return Found(names, tuple(AGENT[oid] for oid in names))
 
-    async def rows(self, column: SnmpWhere) -> None:
-        return None
-
     async def put(self, place: object, raw: object) -> WriteReply:
         return WriteReply("rejected", "a table")
 

@@ -68,11 +68,11 @@ def _as_v1(answer: bytes) -> bytes:
 
 
 @asynccontextmanager
-async def wire(respond: Respond) -> AsyncIterator[Wire]:
+async def wire(respond: Respond, host: str = "127.0.0.1") -> AsyncIterator[Wire]:
     """An agent on a port of its own."""
     made = Wire(respond)
     loop = asyncio.get_running_loop()
-    transport, _ = await loop.create_datagram_endpoint(lambda: made, local_addr=("127.0.0.1", 0))
+    transport, _ = await loop.create_datagram_endpoint(lambda: made, local_addr=(host, 0))
     try:
         yield made
     finally:
@@ -121,6 +121,11 @@ def text(value: str) -> ber.Value:
 def numbers(count: int) -> dict[Oid, ber.Value]:
     """COLUMN.0 is 0, COLUMN.1 is 1, and so on."""
     return {(*COLUMN, i): integer(i) for i in range(count)}
+
+
+async def rows_of(snmp: SnmpTransport) -> tuple[int, ...]:
+    """The last arcs of what a walk of COLUMN finds."""
+    return tuple(name[-1] for name in (await snmp.walk(COLUMN)).names)
 
 
 def same(seen: Iterable[object], expected: Iterable[object]) -> bool:

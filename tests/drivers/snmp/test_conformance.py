@@ -11,7 +11,9 @@ from __future__ import annotations
 
 import asyncio
 import os
+import socket
 from collections.abc import Callable
+from contextlib import suppress
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -19,7 +21,7 @@ from typing import Any
 import pytest
 from gufo.snmp.aio import SnmpSession
 
-from drivers.address import Address
+from drivers.address import Address, parse_address
 from drivers.credentials import Credentials
 from drivers.profile import SnmpWhere
 from drivers.profile.binding import Places, SnmpAt
@@ -31,7 +33,18 @@ from drivers.snmp.reference import ReferenceReader
 from drivers.snmp.values import value_of
 from drivers.transport import Links
 from facility.points import Flaw
-from tests.drivers.snmp.rig import Oid, echoed, place, recorded, same, table, text, wire
+from tests.drivers.snmp.rig import (
+    Oid,
+    echoed,
+    numbers,
+    place,
+    recorded,
+    rows_of,
+    same,
+    table,
+    text,
+    wire,
+)
 from tests.drivers.wires import links
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning:pysnmp")
@@ -127,6 +140,39 @@ async def test_every_reader_reads_a_recording_alike_and_as_it_is_written(path: P
     assert walked[0].names == walked[1].names
     assert same(walked[0].answers, walked[1].answers)
     assert list(walked[0].names) == below
+
+
+def hosts() -> list[str]:
+    """The loopback addresses of this machine: a container may have no IPv6."""
+    found = ["127.0.0.1"]
+    with suppress(OSError), socket.socket(socket.AF_INET6, socket.SOCK_DGRAM) as six:
+        six.bind(("::1", 0))
+        found.append("::1")
+    return found
+
+
+@pytest.mark.parametrize("host", hosts())
+async def test_both_read_write_and_walk_over_ipv6_as_over_ipv4(host: str) -> None:
+    values = numbers(30)
+    answer = table(values)
+
+    def respond(request: ber.Request) -> bytes | None:
+        return echoed(request, 0, 0) if request.kind == ber.SET else answer(request)
+
+    async with wire(respond, host) as agent:
+        written = f"snmp://{f'[{host}]' if ':' in host else host}:{agent.port}"
+        address = parse_address(written)
+        assert (address.host, address.endpoint) == (host, written)
+        for make in READERS:
+            shared = links()
+            snmp = SnmpTransport(
+                address, shared, Credentials(), reader=make(address, shared, Credentials())
+            )
+            seen = await snmp.fetch(Places(tuple(place(oid) for oid in values)))
+            assert same(seen, range(30))
+            assert await rows_of(snmp) == tuple(range(30))
+            assert (await snmp.put(place(next(iter(values))), 5)).outcome == "accepted"
+            await snmp.close()
 
 
 async def test_the_reference_leaves_no_engine_and_no_socket_behind() -> None:

@@ -17,7 +17,7 @@ from drivers.profile.binding import Places, SnmpAt
 from drivers.sim import ber
 from drivers.snmp import SnmpTransport
 from drivers.snmp.agreement import disagreements
-from drivers.snmp.looking import ABSENT_AGAIN_S, STARTING_AGAIN_S
+from drivers.snmp.looking import ABSENT_AGAIN_S, GROW_AGAIN_S, STARTING_AGAIN_S
 from drivers.snmp.walk import REPETITIONS
 from drivers.transport import Links
 from facility.clock import SystemClock
@@ -32,14 +32,13 @@ from tests.drivers.snmp.rig import (
     echoed,
     integer,
     numbers,
+    rows_of,
     same,
     table,
     text,
     wire,
 )
 from tests.drivers.wires import links, looked
-
-ROWS = SnmpWhere(oid=COLUMN, index=("row",))
 
 
 class LaterClock(SystemClock):
@@ -112,7 +111,8 @@ async def test_values_that_depend_on_how_many_rows_are_asked_for_are_found_out()
             return ber.response(request, [*rows, ((*COLUMN[:-1], 2, 0), integer(0))])
         return answer(request)
 
-    places = [SnmpAt(ROWS, (*COLUMN, i)) for i in range(5)]
+    column = SnmpWhere(oid=COLUMN, index=("row",))
+    places = [SnmpAt(column, (*COLUMN, i)) for i in range(5)]
     async with agent(fickle) as (snmp, _):
         found = await disagreements(snmp, places)
         assert found is not None
@@ -130,7 +130,7 @@ async def test_an_agent_without_getbulk_is_walked_with_getnext_and_remembered() 
 
     async with agent(deaf, timeout_s=0.25) as (snmp, wire_):
         for _ in range(2):
-            assert await snmp.rows(ROWS) == (0, 1, 2, 3)
+            assert await rows_of(snmp) == (0, 1, 2, 3)
         assert [r.second for r in wire_.asked if r.kind == ber.GET_BULK] == [REPETITIONS, 1]
         assert not snmp.bulk
 
@@ -148,11 +148,11 @@ async def test_rows_at_once_are_halved_until_the_agent_answers_and_remembered(
         return answer(request)
 
     async with agent(small, timeout_s=0.25) as (snmp, wire_):
-        assert await snmp.rows(ROWS) == tuple(range(30))
+        assert await rows_of(snmp) == tuple(range(30))
         tried = [r.second for r in wire_.asked if r.kind == ber.GET_BULK]
         assert tried[:4] == ([24, 1, 12, 6] if silent else [24, 12, 6, 6])
         wire_.asked.clear()
-        assert await snmp.rows(ROWS) == tuple(range(30))
+        assert await rows_of(snmp) == tuple(range(30))
         assert {r.second for r in wire_.asked} == {6}
 
 
@@ -216,7 +216,7 @@ async def test_a_v1_agent_that_lacks_one_variable_still_gives_the_others() -> No
         wire_.asked.clear()
         assert same(await snmp.fetch(places), expected)
         assert wire_.sizes() == [3]  # what it has not is not asked for again and again
-        assert await snmp.rows(ROWS) == (0, 1, 2, 3, 4)
+        assert await rows_of(snmp) == (0, 1, 2, 3, 4)
         assert not [r for r in wire_.asked if r.kind == ber.GET_BULK]
 
 
@@ -284,6 +284,44 @@ async def test_variables_at_once_are_halved_until_the_agent_answers_and_remember
         wire_.asked.clear()
         assert same(await snmp.fetch(places), tuple(range(40)))
         assert wire_.sizes() == [10, 10, 10, 10]
+
+
+async def test_a_link_that_lost_requests_once_does_not_cost_small_requests_for_ever() -> None:
+    """What was lowered by losses grows again, a step a look, and all at once is kept."""
+    answer, clock, lossy = table(numbers(40)), LaterClock(), True
+
+    def respond(request: ber.Request) -> bytes | None:
+        return None if lossy and len(request.variables) > 6 else answer(request)
+
+    shared = Links(clock, timeout_s=0.1)
+    async with agent(respond, shared=shared) as (snmp, wire_):
+        places = Places(tuple(at(i) for i in range(40)))
+        assert same(await snmp.fetch(places), tuple(range(40)))
+        lossy = False
+        looks = []
+        for later_s in (0.0, GROW_AGAIN_S + 1.0, 0.0, 0.0, 0.0):
+            clock.later_s += later_s
+            wire_.asked.clear()
+            assert same(await snmp.fetch(places), tuple(range(40)))
+            looks.append(wire_.sizes())
+        assert looks == [[5] * 8, [10] * 4, [20] * 2, [40], [40]]
+
+
+async def test_an_agent_that_never_takes_more_is_asked_for_more_ever_less_often() -> None:
+    answer, clock = table(numbers(40)), LaterClock()
+
+    def small(request: ber.Request) -> bytes | None:
+        return echoed(request, 1, 0) if len(request.variables) > 12 else answer(request)
+
+    async with agent(small, shared=Links(clock, timeout_s=0.1)) as (snmp, wire_):
+        places = Places(tuple(at(i) for i in range(40)))
+        tried = []
+        for minute in range(240):
+            clock.later_s = 60.0 * minute
+            wire_.asked.clear()
+            assert same(await snmp.fetch(places), tuple(range(40)))
+            tried += [minute] * (max(wire_.sizes()) > 10)
+        assert tried == [0, 10, 20, 40, 80, 160]
 
 
 async def test_an_agent_that_cuts_its_answer_short_is_asked_for_the_rest() -> None:

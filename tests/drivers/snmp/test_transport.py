@@ -6,10 +6,9 @@ import random
 
 import pytest
 
-from drivers.profile import SnmpWhere
 from drivers.sim import ber
 from facility.points import Flaw
-from tests.drivers.snmp.rig import COLUMN, agent, at, integer, numbers, table
+from tests.drivers.snmp.rig import COLUMN, agent, at, integer, numbers, rows_of, table
 from tests.drivers.wires import looked
 
 ROWS = {(*COLUMN, i): integer(10 * i) for i in (1, 2, 3)}
@@ -108,22 +107,22 @@ async def test_a_number_without_a_single_octet_is_no_zero(tag: int) -> None:
 async def test_a_walk_finds_every_row_however_few_come_at_once(per_bulk: int) -> None:
     values = ROWS | {(1, 3, 6, 1, 4, 1, 9, 2, 1): integer(0)}
     async with agent(table(values, per_bulk=per_bulk)) as (snmp, _):
-        assert await snmp.rows(SnmpWhere(oid=COLUMN, index=("row",))) == (1, 2, 3)
+        assert await rows_of(snmp) == (1, 2, 3)
 
 
 async def test_a_walk_without_getbulk_goes_on_with_getnext() -> None:
     answer = table(ROWS)
     deaf = lambda r: None if r.kind == ber.GET_BULK else answer(r)  # noqa: E731
     async with agent(deaf, timeout_s=0.25) as (snmp, wire):
-        assert await snmp.rows(SnmpWhere(oid=COLUMN, index=("row",))) == (1, 2, 3)
-        await snmp.rows(SnmpWhere(oid=COLUMN, index=("row",)))
+        assert await rows_of(snmp) == (1, 2, 3)
+        await rows_of(snmp)
         assert [r.second for r in wire.asked if r.kind == ber.GET_BULK] == [24, 1]  # remembered
 
 
 async def test_a_walk_ends_when_names_stop_rising() -> None:
     loop = lambda r: ber.response(r, [((*COLUMN, 1), integer(1)), ((*COLUMN, 1), integer(1))])  # noqa: E731
     async with agent(loop) as (snmp, wire):
-        assert await snmp.rows(SnmpWhere(oid=COLUMN, index=("row",))) == (1,)
+        assert await rows_of(snmp) == (1,)
         assert len(wire.asked) == 1
 
 
@@ -136,24 +135,12 @@ async def test_a_walk_ends_when_the_agent_dies_in_the_middle() -> None:
         return answer(request) if len(asked) <= 2 else None
 
     async with agent(dies, timeout_s=0.1) as (snmp, _):
-        assert await snmp.rows(SnmpWhere(oid=COLUMN, index=("row",))) == (1, 2, 3, 4)
+        assert await rows_of(snmp) == (1, 2, 3, 4)
 
 
 async def test_an_agent_that_never_answers_has_no_rows_to_tell() -> None:
     async with agent(lambda _r: None, timeout_s=0.1) as (snmp, _):
-        assert await snmp.rows(SnmpWhere(oid=COLUMN, index=("row",))) is None
-
-
-async def test_rows_of_another_shape_of_index_are_left_out() -> None:
-    values = {
-        (*COLUMN, 1, 7, 5): integer(1),
-        (*COLUMN, 1, 8, 5): integer(1),
-        (*COLUMN, 1, 8, 6): integer(1),
-        (*COLUMN, 2, 9, 5): integer(1),
-        (*COLUMN, 3): integer(1),
-    }
-    async with agent(table(values)) as (snmp, _):
-        assert await snmp.rows(SnmpWhere(oid=COLUMN, index=(1, "row", 5))) == (7, 8)
+        assert (await snmp.walk(COLUMN)).silent
 
 
 async def test_a_refused_set_says_why() -> None:
