@@ -151,7 +151,7 @@ def poll(
     once: Annotated[bool, typer.Option("--once", help="One look, then stop.")] = False,
     record: Annotated[str | None, typer.Option(metavar="FILE", help="Write a capture.")] = None,
     json: Json = False,
-    reader: Annotated[str, typer.Option(help="own, or reference: SNMP read by pysnmp.")] = "own",
+    reader: Annotated[str, typer.Option(help="own, or reference: pysnmp, pymodbus.")] = "own",
 ) -> None:
     """Read a device without writing to it."""
     from api.commands.poll import poll as run

@@ -97,7 +97,7 @@ def build_transport(
         address: where it is.
         credentials: what it wants to hear.
         links: shared by all devices of the process.
-        reference: read an SNMP agent by the second opinion instead of our own code.
+        reference: read by the second opinion instead of our own code (pysnmp, pymodbus).
 
     Raises:
         ValueError: an address that does not fit the profile's protocol.
@@ -107,7 +107,10 @@ def build_transport(
     # Protocol libraries load when a device needs them: `check` and the simulator do not.
     if address.protocol == "modbus":
         from drivers.modbus import ModbusTransport
+        from drivers.modbus import second_opinion as modbus_by_pymodbus
 
+        if reference:
+            return modbus_by_pymodbus(address, links, profile.modbus, profile.quirks)
         return ModbusTransport(address, links, profile.modbus, profile.quirks)
     if address.scheme == "prometheus":
         from drivers.prometheus.transport import PrometheusTransport

@@ -142,6 +142,26 @@ def test_the_agent_stays_small() -> None:
     assert not loaded & heavy
 
 
+@pytest.mark.parametrize(
+    ("library", "file"),
+    [("pymodbus", "drivers/modbus/reference.py"), ("pysnmp", "drivers/snmp/reference.py")],
+)
+def test_a_second_opinion_is_the_only_file_that_knows_its_library(library: str, file: str) -> None:
+    assert importers(library) == [file]
+
+
+def test_nobody_loads_a_second_opinion_who_did_not_ask_for_it(root: Path) -> None:
+    """`check`, the drivers of all protocols, and so the service, read in our own words."""
+    example = root / "docs" / "examples" / "engines.yaml"
+    loaded = loaded_after(
+        "from api.commands.check import run\n"
+        f"run([{str(example)!r}], json=True)\n"
+        "import drivers.modbus, drivers.snmp, drivers.catalog, api.commands.poll"
+    )
+    assert {"drivers", "api"} <= loaded
+    assert not loaded & {"pymodbus", "pysnmp"}
+
+
 def test_help_does_not_load_the_heavy_libraries() -> None:
     loaded = loaded_after(
         "import contextlib, sys\n"

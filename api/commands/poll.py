@@ -76,7 +76,7 @@ def poll(
         once: one look; implied by `json`, which promises one document.
         record: file for a capture of the last look.
         json: print the document of contracts.md instead of a table.
-        reader: "own", or "reference" for a second opinion on an SNMP agent.
+        reader: "own", or "reference" for a second opinion on an SNMP or Modbus device.
 
     Returns:
         Exit code: 0 read, 1 no answer or unknown device, 2 wrong usage.
@@ -94,6 +94,8 @@ def poll(
             raise ValueError(f"profile {profile} speaks {chosen.protocol}, not {address.protocol}")
         if reader not in READERS:
             raise ValueError(f"--reader {reader}: one of {', '.join(READERS)}")
+        if reader == "reference" and address.protocol not in ("snmp", "modbus"):
+            raise ValueError("--reader reference is for snmp and modbus addresses")
         credentials = credentials_from(auth, community)
     except ValueError as error:
         print(f"wattkeeper poll: {error}", file=sys.stderr)  # noqa: T201

@@ -115,6 +115,20 @@ def test_units_for_people_were_1_and_code(
     assert shown_amount(spec, value) == shown
 
 
+def test_a_modbus_device_is_the_same_to_the_second_opinion(
+    addresses: dict[str, str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    seen = []
+    for reader in ("own", "reference"):
+        asked = ("cdu/wattkeeper-sim", addresses["cdu"], None, None, True, None, True, reader)
+        assert poll(*asked) == 0
+        seen.append(json.loads(capsys.readouterr().out)["readings"])
+    assert seen[0] == seen[1]
+    page = ("engine/vllm", "http://127.0.0.1:9/metrics", None, None, True, None, True, "reference")
+    assert poll(*page) == 2
+    assert "snmp and modbus" in capsys.readouterr().err
+
+
 def test_a_recording_is_a_capture_without_names(addresses: dict[str, str], tmp_path: Path) -> None:
     path = tmp_path / "pdu.json"
     assert poll("auto", addresses["pdu"], None, "public", True, str(path), True) == 0
