@@ -23,6 +23,8 @@ from facility.loading import load
 #: Metadata is retained and comes at once; so long without another point, and all are here.
 QUIET_S: Final = 2.0
 CONNECT_S: Final = 10.0
+#: what YAML reads as something else than a text
+_NO_NAMES: Final = frozenset({"y", "n", "yes", "no", "on", "off", "true", "false", "null"})
 
 
 class Unreachable(Exception):
@@ -79,6 +81,8 @@ async def _listen(facility: Facility, name: str | None, within_s: float) -> list
                 count, heard_s = len(exchange.points), now_s
             if count and now_s - heard_s > QUIET_S:
                 break
+        if not bus.connections:
+            raise Unreachable("the broker cannot be reached, or refuses the login")
         return list(exchange.points.values())
     finally:
         await bus.close()
@@ -90,12 +94,27 @@ def _words(told: Told, broker: str | None, points: int) -> str:
         lines.append("# on the exchange, and read by no device of the file; `measures` is yours:")
         lines.append("devices:")
         where = "" if broker is None else f", broker: {broker}"
+        taken: set[str] = set()
         for profile, object_id, name in told.unread:
             address = jsonlib.dumps(f"dsx:{object_id}", ensure_ascii=False)
-            key = "".join(c if c.isalnum() else "-" for c in object_id.casefold()).strip("-")
+            key = _key(object_id, profile, taken)
             lines.append(f"  {key}: {{profile: {profile}, address: {address}{where}}}  # {name}")
     lines += [f"DIFFERS  {words}" for words in told.differences]
     lines += [f"# the BMS does not say whom {name} serves" for name in told.silent]
     if not told.differences:
         lines.append("# nothing contradicts the file")
     return "\n".join(lines)
+
+
+def _key(object_id: str, profile: str, taken: set[str]) -> str:
+    """A name for a device that a facility file takes, and that is not taken yet."""
+    slug = "".join(c if c.isascii() and c.isalnum() else "-" for c in object_id.casefold())
+    word = slug.strip("-")[:50]
+    if not word[:1].isalpha() or word in _NO_NAMES:
+        word = f"{profile.rpartition('/')[2]}-{word}".strip("-")
+    key, count = word, 1
+    while key in taken:
+        count += 1
+        key = f"{word}-{count}"
+    taken.add(key)
+    return key

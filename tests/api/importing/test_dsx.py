@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 import threading
 from collections.abc import Iterator
 from functools import cache
@@ -11,10 +12,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from api.commands.dsx import dsx
+from api.commands.dsx import _words, dsx
 from api.importing.dsx import compare
 from drivers.dsx.metadata import METADATA, PointMeta, read_metadata
 from drivers.sim.broker import EmbeddedBroker
@@ -110,6 +112,25 @@ def test_circles_of_servants_end(edges: list[tuple[str, str]]) -> None:
         for i, (one, other) in enumerate(edges)
     ]
     compare(facility(), points)
+
+
+def test_lines_to_paste_have_keys_that_a_file_takes_whatever_the_bms_calls_its_objects() -> None:
+    ids = ("CDU 6", "CDU-6", "---", "17", "Kühler", "x" * 200, "a: {b}\\", "no", "12:30:00")
+    points = [meta(f"CDU/LiquidFlow/{i}", objectId=each) for i, each in enumerate(ids)]
+    words = _words(compare(facility(), points), "bms", len(points))
+    block = words[words.index("devices:") :].partition("\nDIFFERS")[0]
+    made = yaml.safe_load(block)["devices"]
+    assert {entry["address"] for entry in made.values()} == {f"dsx:{each}" for each in ids}
+    assert all(re.fullmatch(r"[a-z][a-z0-9\-]{0,63}", key) for key in made)
+
+
+def test_a_broker_that_refuses_is_named_however_short_one_listens(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "hall.yaml"
+    path.write_text(FILE.format(url="mqtt://127.0.0.1:1"))
+    assert dsx(str(path), "bms", 0.3, json=False) == 1
+    assert "cannot be reached" in capsys.readouterr().err
 
 
 @pytest.fixture
