@@ -30,8 +30,10 @@ class Tally:
 
         A series that fell keeps what it had counted; one that is gone keeps its last number, so
         that a page that lost a rank for a moment counts nothing twice; a new one counts whole.
-        When everything on the page has started again the sum does too, and what is gone is left
-        out of it, but not forgotten: it may come back.
+        When everything on the page has started again, or is new (another model in the same
+        engine), the sum does too, and what is gone is left out of it, but not forgotten: it may
+        come back. So a sum is seldom more than the page says, and rarely falls to that when this
+        program starts again, which would count all of it a second time.
 
         Args:
             now: number of each series on the page, at least one.
@@ -44,7 +46,7 @@ class Tally:
             self._last, self._kept = dict(now), 0.0
             return math.fsum(now.values())
         self._last = {**{key: last[key] for key in gone}, **now}
-        if fallen and again:
+        if again and (fallen or len(gone) == len(last)):
             self._kept = -math.fsum(last[key] for key in gone)
         else:
             self._kept += math.fsum(last[key] for key in fallen)

@@ -221,6 +221,15 @@ def test_ranks_that_come_back_after_the_one_that_stayed_restarted_count_nothing_
     assert tally.add({("0",): 5.0, ("1",): 910.0, ("2",): 20.0}) == 5.0 + 10.0 + 20.0
 
 
+def test_another_model_in_the_same_engine_starts_the_sum_again() -> None:
+    """Else it fell when we started again, and the tokens of the new model counted twice."""
+    tally = Tally()
+    assert tally.add({("old",): 9_000.0}) == 9_000.0
+    assert tally.add({("new",): 10.0}) == 10.0
+    assert tally.add({("new",): 25.0}) == Tally().add({("new",): 25.0})
+    assert tally.add({("new",): 30.0, ("old",): 9_001.0}) == 31.0
+
+
 def test_a_restart_of_all_ranks_is_a_restart_of_the_counter() -> None:
     tally = Tally()
     tally.add({("0",): 100.0, ("1",): 1000.0})
