@@ -149,7 +149,9 @@ def poll(
     ] = None,
     community: Annotated[str | None, typer.Option(help="SNMP v2c community.")] = None,
     once: Annotated[bool, typer.Option("--once", help="One look, then stop.")] = False,
-    record: Annotated[str | None, typer.Option(metavar="FILE", help="Write a capture.")] = None,
+    record: Annotated[
+        str | None, typer.Option(metavar="FILE", help="Write a capture, scrubbed.")
+    ] = None,
     json: Json = False,
     reader: Annotated[str, typer.Option(help="own, or reference: pysnmp, pymodbus.")] = "own",
 ) -> None:

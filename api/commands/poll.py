@@ -13,9 +13,10 @@ from pathlib import Path
 from typing import Any
 
 from api.commands.poll_auth import credentials_from
+from api.commands.poll_mqtt import kept_only, listening, published_at
+from api.commands.poll_record import Recorder, refused
 from api.commands.refusing import refuse_words
 from drivers.address import Address, parse_address
-from drivers.capture import Capture, place_name, reading_name, shown_answer, shown_reading
 from drivers.catalog import build_transport, profiles
 from drivers.credentials import Credentials
 from drivers.device import DeviceIdentity, ProfiledDevice
@@ -35,6 +36,8 @@ from facility.points import Flaw, Grade, PointSpec, flaw_of, grade_of
 
 USAGE = 2
 READERS = ("own", "reference")
+PROTOCOLS = ("snmp", "modbus", "prometheus", "mqtt")
+FORMS = "snmp://, modbus://, http:// or mqtt:// addresses"
 DEVICE = "device"
 
 
@@ -53,7 +56,7 @@ class Look:
     requests: int
     readings: Sequence[tuple[PointSpec, Decoded]]
     checks: Sequence[CheckResult]
-    capture: Capture
+    answers: Mapping[At, Answer]
 
 
 def poll(
@@ -70,11 +73,12 @@ def poll(
 
     Args:
         profile: its name, or "auto" (by sysObjectID, SNMP only).
-        target: an SNMP or Modbus address; see `drivers.address`.
+        target: an SNMP or Modbus address or a page, see `drivers.address`, or
+            `mqtt[s]://broker[:port]/topic`.
         auth: where the SNMP community or user stands; see `credentials_from`.
         community: the community itself; wins over `auth`.
         once: one look; implied by `json`, which promises one document.
-        record: file for a capture of the last look.
+        record: file for a capture of the last look; one that is there is not overwritten.
         json: print the document of contracts.md instead of a table.
         reader: "own", or "reference" for a second opinion on an SNMP or Modbus device.
 
@@ -82,10 +86,10 @@ def poll(
         Exit code: 0 read, 1 no answer or unknown device, 2 wrong usage.
     """
     try:
-        address = parse_address(target)
+        address = published_at(target) or parse_address(target)
         chosen = None if profile == "auto" else profiles().get(profile)
-        if address.protocol not in ("snmp", "modbus", "prometheus"):
-            raise ValueError(f"{target}: poll asks devices at snmp, modbus or http addresses")
+        if address.protocol not in PROTOCOLS or (address.scheme == "mqtt" and not address.host):
+            raise ValueError(f"{target}: poll asks devices at {FORMS}")
         if profile != "auto" and chosen is None:
             raise ValueError(f"no profile {profile!r}; there are: {', '.join(profiles())}")
         if profile == "auto" and address.scheme != "snmp":
@@ -97,6 +101,10 @@ def poll(
         if reader == "reference" and address.protocol not in ("snmp", "modbus"):
             raise ValueError("--reader reference is for snmp and modbus addresses")
         credentials = credentials_from(auth, community)
+        if credentials.kind == "password" and address.protocol in ("snmp", "modbus"):
+            raise ValueError("--auth: a password is for pages and brokers")
+        if refused(record):
+            raise ValueError(refused(record))
     except ValueError as error:
         print(f"wattkeeper poll: {error}", file=sys.stderr)  # noqa: T201
         return USAGE
@@ -126,8 +134,13 @@ async def _poll(
     links = Links(clock, random.SystemRandom())
     profile = chosen or await _recognise(target, address, credentials, links)
     reference = reader == "reference"
-    transport = build_transport(profile, address, credentials, links, reference=reference)
+    if address.scheme == "mqtt":
+        transport: Transport = listening(address, credentials, clock)
+    else:
+        transport = build_transport(profile, address, credentials, links, reference=reference)
     found = await _rows(profile, transport)
+    known = [p for p in profiles().values() if p.protocol == profile.protocol]
+    recorder = None if record is None else Recorder(Path(record), address, known, clock)
     device = ProfiledDevice(bind(profile, DEVICE, found=found), transport, clock)
     try:
         if not device.layouts:
@@ -138,12 +151,14 @@ async def _poll(
         strange: tuple[CheckResult, ...] | None = None
         while True:
             due_s = clock.monotonic_s() + period_s
-            look = await _look(device, target, found)
+            look = await _look(device, target)
             if strange is None:
                 strange = () if chosen is None else await _strange(device)
-            look = replace(look, checks=(*look.checks, *agreed, *strange))
-            if record is not None:
-                look.capture.write(Path(record))
+            kept = kept_only(transport) if address.scheme == "mqtt" else ()
+            look = replace(look, checks=(*look.checks, *agreed, *strange, *kept))
+            if recorder is not None:
+                told = look.answers, look.readings, look.identity
+                await recorder.write(device, found, *told)
             print(_document(look, target) if json else _table(look, target), flush=True)  # noqa: T201
             if once:
                 return 0
@@ -201,9 +216,7 @@ async def _rows(profile: Profile, transport: Transport) -> dict[str, tuple[RowNa
     return await find_rows(profile, transport)
 
 
-async def _look(
-    device: ProfiledDevice, target: str, found: Mapping[str, tuple[RowName, ...]]
-) -> Look:
+async def _look(device: ProfiledDevice, target: str) -> Look:
     clock = SystemClock()
     started_s, before = clock.monotonic_s(), device.transport.requests
     identity = await device.identify()
@@ -224,12 +237,6 @@ async def _look(
         for spec, d in kept
         if grade_of(d.quality) is not Grade.BAD
     }
-    capture = Capture(
-        profile.profile,
-        {name: tuple(rows) for name, rows in found.items()},
-        {place_name(at): shown_answer(answer) for at, answer in answers.items()},
-        {reading_name(spec): shown_reading(d) for spec, d in kept},
-    )
     return Look(
         profile,
         identity,
@@ -238,7 +245,7 @@ async def _look(
         device.transport.requests - before,
         kept,
         run_checks(device.binding, believed),
-        capture,
+        answers,
     )
 
 

@@ -1,4 +1,4 @@
-"""What `wattkeeper poll --auth` and `--community` say: a community, or an SNMPv3 user as JSON."""
+"""What `wattkeeper poll --auth` and `--community` say: a community, or a login as JSON."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ MAX_OCTETS: Final = 64 * 1024
 _KEYS: Final = frozenset(
     {"kind", "user", "secret", "digest", "cipher", "privacy_secret", "context"}
 )
-_KINDS: Final = ("community", "community_v1", "snmpv3")
+_KINDS: Final = ("community", "community_v1", "snmpv3", "password")
 
 
 def credentials_from(auth: str | None, community: str | None) -> Credentials:
@@ -72,7 +72,7 @@ def _from_object(auth: str, content: Mapping[str, Any]) -> Credentials:
     if content.get("kind", "community") not in _KINDS:
         raise ValueError(f"--auth {auth}: kind is one of {', '.join(_KINDS)}")
     if content.get("kind", "community") != "snmpv3" and "secret" not in content:
-        raise ValueError(f"--auth {auth}: a community needs its secret")
+        raise ValueError(f"--auth {auth}: a community or password needs its secret")
     found = Credentials(**{"secret": "", **content})
     fault = found.fault()
     if fault is not None:

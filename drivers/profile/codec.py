@@ -159,7 +159,7 @@ def decode(
     if is_sentinel(point, number, pattern):
         return bad(Flaw.SENTINEL, shown)
     if isinstance(number, str):
-        parsed = _number_in(number)
+        parsed = number_in(number)
         if parsed is None:
             return bad(Flaw.UNDECODABLE, shown)
         if is_sentinel(point, parsed, None):
@@ -316,7 +316,7 @@ def _may_be_truth(point: BoundPoint) -> bool:
     return point.spec.kind.nature is Nature.STATE or bool(point.entry.codes)
 
 
-def _number_in(text: str) -> float | None:
+def number_in(text: str) -> float | None:
     """What a device wrote as a number; Python's own reading would also take 1_000 and such."""
     if _DECIMAL.fullmatch(text.strip(" \t\r\n\0")) is None:
         return None

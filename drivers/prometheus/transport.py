@@ -57,7 +57,7 @@ class PrometheusTransport:
 
     async def fetch(self, places: Places) -> Sequence[Answer]:
         """One page, and what it says at every place."""
-        body = await self._page()
+        body = await self.page()
         if isinstance(body, NoPage):
             return (body.flaw,) * len(places.at)
         page = whole_page(body.data, open_metrics=body.open_metrics, framed=body.framed)
@@ -75,7 +75,7 @@ class PrometheusTransport:
 
     async def numbered(self, profile: Profile) -> Mapping[str, tuple[int, ...]]:
         """Row numbers of each table of a profile, as the page has them; empty without a page."""
-        body = await self._page()
+        body = await self.page()
         if isinstance(body, NoPage):
             return {}
         found = {}
@@ -93,7 +93,7 @@ class PrometheusTransport:
             self._open = False
             await self._client.close()
 
-    async def _page(self) -> Body | NoPage:
+    async def page(self) -> Body | NoPage:
         async with self._lock:
             if self._patience.waiting:
                 return NoPage(Flaw.TIMEOUT, self.trouble)

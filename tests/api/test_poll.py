@@ -135,8 +135,9 @@ def test_a_recording_is_a_capture_without_names(addresses: dict[str, str], tmp_p
     capture = read_capture(path)
     assert capture.profile == "pdu/apc-rpdu2"
     assert capture.readings["total:active_power"] == 4120.0
-    assert "AP" not in path.read_text("utf-8")
-    assert "Simulated" not in path.read_text("utf-8")
+    assert capture.identity == {"vendor": "APC", "model": "Simulated", "firmware": "1.0"}
+    assert capture.claim is not None
+    assert capture.claim.description == "MN:Simulated  PF:v1.0  SN: name1 "
 
 
 @pytest.mark.parametrize("scheme", ["snmp", "modbus"])

@@ -48,7 +48,7 @@ def test_a_file_holds_the_same(tmp_path: Path) -> None:
     ("text", "why"),
     [
         ("{not json", "is none"),
-        (json.dumps({"kind": "password", "secret": "x"}), "kind is one of"),
+        (json.dumps({"kind": "telnet", "secret": "x"}), "kind is one of"),
         (json.dumps(USER | {"colour": "red"}), "no key 'colour'"),
         (json.dumps(USER | {"user": 7}), "user is no text"),
         (json.dumps(USER | {"secret": "short"}), "at least 8"),

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
-from drivers.capture import Capture, read_capture, reading_name, shown_reading
+from drivers.capture import Capture, Replay, read_capture, reading_name, shown_reading
 from drivers.catalog import profiles
 from drivers.device import ProfiledDevice
-from drivers.profile.binding import Places, bind
-from drivers.profile.codec import Answer
+from drivers.finding import recognise
+from drivers.profile.binding import bind
 from facility.clock import SystemClock
 from tests.conftest import ROOT
 
@@ -19,22 +18,13 @@ FOLDER = ROOT / "tests" / "captures"
 FILES = sorted(FOLDER.rglob("*.json"))
 
 
-class Replay:
-    """A transport that answers from a capture."""
-
-    endpoint, host, requests = "capture", "", 0
-
-    def __init__(self, capture: Capture) -> None:
-        self.capture = capture
-
-    async def fetch(self, places: Places) -> Sequence[Answer]:
-        return tuple(self.capture.answer(at) for at in places.at)
+def device_of(capture: Capture) -> ProfiledDevice:
+    binding = bind(profiles()[capture.profile], "d", found=capture.rows)
+    return ProfiledDevice(binding, Replay(capture), SystemClock())
 
 
 async def readings(capture: Capture) -> dict[str, float | str]:
-    profile = profiles()[capture.profile]
-    binding = bind(profile, "d", found=capture.rows)
-    device = ProfiledDevice(binding, Replay(capture), SystemClock())  # type: ignore[arg-type]
+    device = device_of(capture)
     seen: dict[str, float | str] = {}
     for layout in device.layouts:
         for spec, decoded in zip(layout.points, await device.look(layout), strict=True):
@@ -44,6 +34,10 @@ async def readings(capture: Capture) -> dict[str, float | str]:
 
 @pytest.mark.parametrize("path", FILES, ids=lambda p: p.relative_to(FOLDER).as_posix())
 async def test_a_capture_reads_as_it_says(path: Path) -> None:
+    await reads_as_it_says(path)
+
+
+async def reads_as_it_says(path: Path) -> None:
     capture = read_capture(path)
     seen = await readings(capture)
     assert capture.readings
@@ -52,6 +46,11 @@ async def test_a_capture_reads_as_it_says(path: Path) -> None:
             assert seen[name] == expected, name
         else:
             assert seen[name] == pytest.approx(expected), name
+    who = await device_of(capture).identify()
+    for name, text in capture.identity.items():
+        assert getattr(who, name) == text
+    if capture.claim is not None:
+        assert recognise(profiles().values(), capture.claim).profile == capture.profile
 
 
 def test_every_profile_that_is_asked_has_a_capture() -> None:
