@@ -105,6 +105,41 @@ def test_nobody_but_the_loop_itself_imports_the_loop() -> None:
     assert not guilty
 
 
+def compared_flaws(tree: ast.AST) -> list[int]:
+    """Lines that ask with ==, != or `in` whether something is a flaw."""
+    return [
+        node.lineno
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Compare)
+        and any(isinstance(op, ast.Eq | ast.NotEq | ast.In | ast.NotIn) for op in node.ops)
+        and any(
+            isinstance(part, ast.Attribute)
+            and isinstance(part.value, ast.Name)
+            and part.value.id == "Flaw"
+            and part.attr.isupper()
+            for side in (node.left, *node.comparators)
+            for part in (side.elts if isinstance(side, ast.Tuple | ast.List | ast.Set) else [side])
+        )
+    ]
+
+
+@pytest.mark.parametrize(
+    "source",
+    ["Flaw.TIMEOUT in answers", "a == Flaw.STALE", "a in (Flaw.TIMEOUT, Flaw.STALE)"],
+)
+def test_the_detector_of_compared_flaws_sees(source: str) -> None:
+    assert compared_flaws(ast.parse(source))
+    assert not compared_flaws(
+        ast.parse("a is Flaw.STALE; a == int(Flaw.STALE); a in Flaw.__members__")
+    )
+
+
+def test_a_reading_of_one_watt_is_never_taken_for_a_timeout() -> None:
+    """A flaw is a number too and equals one: an answer is asked `is Flaw.TIMEOUT`, never `==`."""
+    guilty = {path: lines for path, tree in modules().items() if (lines := compared_flaws(tree))}
+    assert not guilty
+
+
 def test_there_is_no_package_that_hides_alembic() -> None:
     assert not list((ROOT / "alembic").rglob("__init__.py"))
 

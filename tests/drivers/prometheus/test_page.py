@@ -25,6 +25,7 @@ from drivers.prometheus.series import Reader
 from drivers.prometheus.tally import MAX_SERIES, Tally
 from facility.points import Flaw
 from tests.drivers.prometheus.pages import NOW_MS, SAMPLES, sample
+from tests.drivers.wires import same
 
 
 def reader(*metrics: str, **where: object) -> Reader:
@@ -111,7 +112,7 @@ def test_every_sample_of_the_shared_pages_is_found(name: str) -> None:
 )
 def test_a_broken_line_is_no_number_and_spoils_only_its_own_name(line: bytes) -> None:
     answers = reader("m", "n").answers(line + b"\nn 5\n", NOW_MS)
-    assert list(answers) == [Flaw.UNDECODABLE, 5.0]
+    assert same(answers, [Flaw.UNDECODABLE, 5.0])
 
 
 @pytest.mark.parametrize("number", [b"NaN", b"+Inf", b"-inf", b"1e999"])
@@ -142,7 +143,7 @@ def test_a_sample_whose_own_time_stands_still_is_stale_however_far_ahead(ahead_m
     page = b"m 3 %d\n" % (NOW_MS + ahead_ms)
     assert here.answers(page, NOW_MS) == (3.0,)
     assert here.answers(page, NOW_MS + 200_000) == (3.0,)
-    assert here.answers(page, NOW_MS + 301_000) == (Flaw.STALE,)
+    assert same(here.answers(page, NOW_MS + 301_000), (Flaw.STALE,))
     moved = b"m 4 %d\n" % (NOW_MS + ahead_ms + 302_000)
     assert here.answers(moved, NOW_MS + 302_000) == (4.0,)
 
@@ -151,7 +152,7 @@ def test_labels_of_a_megabyte_are_not_remembered_and_make_no_number() -> None:
     here = reader("m")
     for i in range(3):
         page = b'm{a="' + b"%d" % i + b"x" * 1_000_000 + b'"} 3\n'
-        assert here.answers(page, NOW_MS) == (Flaw.UNDECODABLE,)
+        assert same(here.answers(page, NOW_MS), (Flaw.UNDECODABLE,))
     assert sum(len(labels) for _, labels in here._uses) <= MAX_LABEL_BYTES
     assert labels_of(b'{a="' + b"x" * MAX_LABEL_BYTES + b'"}') is None
 

@@ -34,7 +34,7 @@ from facility.config import DeviceConfig
 from facility.points import Flaw, flaw_of
 from tests.drivers.prometheus.test_dcgm import board
 from tests.drivers.prometheus.test_engines import ENGINE
-from tests.drivers.wires import links
+from tests.drivers.wires import links, same
 
 pytestmark = pytest.mark.system
 
@@ -176,7 +176,7 @@ async def test_a_redirect_elsewhere_or_in_a_circle_ends(location: str) -> None:
     """Our login is for this server alone."""
     login = Credentials("password", None, "secret")
     async with serving(lambda _: page(b"", "302 Found", location=location), login) as (server, w):
-        assert list(await w.fetch(PLACES)) == [Flaw.REFUSED]
+        assert same(await w.fetch(PLACES), [Flaw.REFUSED])
         assert len(server.heads) <= 3
 
 
@@ -213,8 +213,8 @@ async def test_a_page_behind_a_query_keeps_it() -> None:
 
 async def test_nobody_there_is_a_timeout_and_left_alone_for_a_while() -> None:
     wire = PrometheusTransport(parse_address("http://127.0.0.1:9"), links(0.1))
-    assert list(await wire.fetch(PLACES)) == [Flaw.TIMEOUT]
-    assert list(await wire.fetch(PLACES)) == [Flaw.TIMEOUT]
+    assert same(await wire.fetch(PLACES), [Flaw.TIMEOUT])
+    assert same(await wire.fetch(PLACES), [Flaw.TIMEOUT])
     assert wire.requests == 1
     await wire.close()
 
@@ -239,9 +239,9 @@ async def test_https_is_believed_with_the_authority_that_the_address_names(tmp_p
     broken = PrometheusTransport(parse_address(f"{url}#ca={tmp_path}/none.pem"), shared)
     assert list(await ours.fetch(PLACES)) == [8.0]
     assert b"#" not in server.heads[0]
-    assert list(await strange.fetch(PLACES)) == [Flaw.TIMEOUT]
+    assert same(await strange.fetch(PLACES), [Flaw.TIMEOUT])
     assert "certificate" in strange.trouble.lower()
-    assert list(await broken.fetch(PLACES)) == [Flaw.TIMEOUT]
+    assert same(await broken.fetch(PLACES), [Flaw.TIMEOUT])
     for wire in (ours, strange, broken):
         await wire.close()
     server.stop()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import bz2
 from bisect import bisect_right
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -17,7 +17,9 @@ from drivers.profile.binding import SnmpAt
 from drivers.sim import ber
 from drivers.snmp import SnmpTransport
 from drivers.transport import Links
-from tests.drivers.wires import links
+from tests.drivers.wires import links, same
+
+__all__ = ["same"]
 
 Oid = tuple[int, ...]
 Respond = Callable[[ber.Request], bytes | None]
@@ -126,11 +128,6 @@ def numbers(count: int) -> dict[Oid, ber.Value]:
 async def rows_of(snmp: SnmpTransport) -> tuple[int, ...]:
     """The last arcs of what a walk of COLUMN finds."""
     return tuple(name[-1] for name in (await snmp.walk(COLUMN)).names)
-
-
-def same(seen: Iterable[object], expected: Iterable[object]) -> bool:
-    """Whether answers are these, kind by kind: a flaw is also a number, and equals one."""
-    return [(type(a), a) for a in seen] == [(type(b), b) for b in expected]
 
 
 def echoed(request: ber.Request, status: int, index: int) -> bytes:
