@@ -13,7 +13,7 @@ from drivers.capture.scrubbing import Scrubber
 from drivers.device import DeviceIdentity, ProfiledDevice, identity_places
 from drivers.finding import Asks, claim_of
 from drivers.profile import Profile
-from drivers.profile.binding import At, Places, is_loopback
+from drivers.profile.binding import At, Places, PrometheusAt, is_loopback
 from drivers.profile.codec import Answer, Decoded
 from drivers.profile.rows import RowName
 from drivers.prometheus.http import NoPage
@@ -63,7 +63,8 @@ class Recorder:
         whose = [
             at
             for at, sources in identity_places(profile.identity).items()
-            if any(name != "serial" for name, _ in sources)
+            # What a page says of itself stands in the page.
+            if not isinstance(at, PrometheusAt) and any(name != "serial" for name, _ in sources)
         ]
         found = await wire.fetch(Places.of(whose)) if whose else ()
         secrets = [identity.serial or "", self._address.topic.rpartition("/")[2]]
@@ -85,7 +86,7 @@ class Recorder:
             profile,
             rows,
             answers,
-            dict(zip(whose, found, strict=True)) if page is None else {},
+            dict(zip(whose, found, strict=True)),
             readings,
             identity,
             claim,
