@@ -180,6 +180,6 @@ async def _addresses(host: str) -> tuple[str, ...]:
         pass
     try:
         answers = await asyncio.get_running_loop().getaddrinfo(host, None, type=socket.SOCK_DGRAM)
-    except OSError:
+    except (OSError, UnicodeError):  # the latter: no name at all
         return ()
     return tuple(dict.fromkeys(str(answer[4][0]).partition("%")[0] for answer in answers))

@@ -178,11 +178,11 @@ class OwnReader:
         try:
             # A numeric address needs no thread and no name server.
             found = socket.getaddrinfo(*where, type=socket.SOCK_DGRAM, flags=socket.AI_NUMERICHOST)
-        except OSError:
+        except (OSError, UnicodeError):
             try:
                 async with asyncio.timeout(self._links.timeout_s):
                     found = await loop.getaddrinfo(*where, type=socket.SOCK_DGRAM)
-            except (OSError, TimeoutError):
+            except (OSError, TimeoutError, UnicodeError):  # the last: no name at all
                 self.trouble = f"{self._address.host} is not known by name"
                 return None
         self._to = found[self._turn % len(found)][4]

@@ -8,6 +8,7 @@ address and port that a question is out to, and then only when the question's ow
 from __future__ import annotations
 
 import asyncio
+import errno
 import socket
 from collections.abc import Callable
 from contextlib import suppress
@@ -18,6 +19,9 @@ Sockaddr = tuple[Any, ...]
 #: says what a datagram means; None when it is not the answer
 Read = Callable[[bytes], object | None]
 
+#: errors of sending that pass by themselves, as good as lost on the way: full buffers and queues,
+#: and a firewall of ours (or its table of connections, when full) that drops
+LOST: Final = frozenset({errno.EAGAIN, errno.ENOBUFS, errno.ENOMEM, errno.EPERM})
 #: how often it is looked who waits for too long, seconds: the error of a timeout
 TICK_S: Final = 0.02
 #: answers taken in a row before others get their turn
@@ -75,7 +79,10 @@ class Wire:
         """
         loop = asyncio.get_running_loop()
         if self._socket is None or self._loop is not loop:
-            self._open(loop)
+            try:
+                self._open(loop)
+            except OSError:  # no such family in this kernel, or no file descriptor left
+                return None
         assert self._socket is not None
         future: asyncio.Future[object | None] = loop.create_future()
         waiting = _Waiting(future, read, loop.time() + timeout_s)
@@ -85,11 +92,10 @@ class Wire:
             self._ticking = True
             loop.call_later(TICK_S, self._tick, loop)
         try:
-            with suppress(BlockingIOError):  # a full send buffer: as good as lost on the way
-                self._socket.sendto(message, to)
+            self._socket.sendto(message, to)
             return await future
-        except OSError:
-            return None
+        except OSError as error:
+            return await future if error.errno in LOST else None
         finally:
             self._forget(to, waiting)
 
