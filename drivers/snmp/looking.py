@@ -8,7 +8,7 @@ have been the link that lost the requests.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 from weakref import WeakKeyDictionary
@@ -23,12 +23,13 @@ from facility.points import Flaw
 
 #: no request of a look begins later than this; the last one has to end before a device's deadline
 LOOK_DEADLINE_S: Final = 3.5
-#: a variable that an agent has not is tried again after this long: firmware is updated
-ABSENT_AGAIN_S: Final = 600.0
-#: the same for one over which it is in trouble: it may be starting
-TROUBLE_AGAIN_S: Final = 30.0
-#: the same where everything that was asked for was refused
+#: a variable that was refused is tried again after this long, because the agent may be starting;
+#: then after twice as long, and so on; always after this long where everything was refused
 STARTING_AGAIN_S: Final = 5.0
+#: the longest such wait for a variable that an agent has not: firmware is updated
+ABSENT_AGAIN_S: Final = 600.0
+#: the same for one over which it is in trouble
+TROUBLE_AGAIN_S: Final = 30.0
 #: first and longest wait before an agent that was seen to take fewer variables is tried with more
 GROW_AGAIN_S: Final = 600.0
 GROW_LONGEST_S: Final = 86_400.0
@@ -52,10 +53,13 @@ class Plan:
 
 
 class Look(NamedTuple):
-    """What one look brought: an answer for every place, and whether it came to its end."""
+    """What one look brought: an answer for every place, and whether the agent spoke to its end.
+
+    One that was still answering when the time was up did: it is slow, not silent.
+    """
 
     answers: Sequence[Answer]
-    finished: bool
+    spoke: bool
 
 
 class Looker:
@@ -69,6 +73,9 @@ class Looker:
         #: variables of the largest answer that came
         self.proven = 0
         self._refused: dict[Oid, tuple[Flaw, float]] = {}
+        self._waits: dict[Oid, float] = {}
+        #: where the last look had to stop; the next one begins there
+        self._left: Oid | None = None
         self._again_s = float("inf")
         self._lesson = 0
         self._plans: WeakKeyDictionary[Places, Plan] = WeakKeyDictionary()
@@ -86,19 +93,19 @@ class Looker:
             if reply is not None and not reply.status and reply.came == len(reply.answers):
                 return Look(reply.answers, True)
             if reply is None:
-                self.proven = 0
+                self._mistrust()
                 return Look((Flaw.TIMEOUT,) * len(places.at), False)
         found: dict[Oid, Answer] = {oid: flaw for oid, (flaw, _) in self._refused.items()}
         questions = plan.questions
         if len(questions) > 1 and self._clock.monotonic_s() >= self._grow_s:
             questions = await self._grown(questions, found)
-        finished = await self._gather(questions, found)
+        spoke = await self._gather(questions, found)
         self._doubt({at.oid for at in places.at if isinstance(at, SnmpAt)})
         answers = tuple(
             found.get(at.oid, Flaw.TIMEOUT) if isinstance(at, SnmpAt) else Flaw.UNDECODABLE
             for at in places.at
         )
-        return Look(answers, finished)
+        return Look(answers, spoke)
 
     def _plan(self, places: Places) -> Plan:
         if self._last is not None and self._last[0] is places:
@@ -116,17 +123,20 @@ class Looker:
         return plan
 
     async def _gather(self, questions: Sequence[Question], found: dict[Oid, Answer]) -> bool:
-        """Put every question; False when the agent fell silent or the time is up."""
-        pending = list(reversed(questions))
+        """Put every question that there is time for; False when the agent fell silent."""
+        first = next((i for i, q in enumerate(questions) if self._left in q.oids), 0)
+        pending = [*reversed(questions[:first]), *reversed(questions[first:])]
         deadline_s = self._clock.monotonic_s() + LOOK_DEADLINE_S
+        self._left = None
         while pending:
             if self._clock.monotonic_s() > deadline_s:
-                return False
+                self._left = pending[-1].oids[0]
+                return True
             asked = pending.pop()
             reply = await self._get(asked)
             if reply is None:
                 if len(asked.oids) <= self.most:
-                    self.proven = 0
+                    self._mistrust()
                     return False
                 pending += reversed(grouped(asked.oids, self.most))
             else:
@@ -211,7 +221,9 @@ class Looker:
         return grouped(oids[: blamed - 1] + oids[blamed:], self.most)
 
     def _refuse(self, oid: Oid, flaw: Flaw, found: dict[Oid, Answer]) -> None:
-        wait_s = ABSENT_AGAIN_S if flaw is Flaw.REFUSED else TROUBLE_AGAIN_S
+        longest_s = ABSENT_AGAIN_S if flaw is Flaw.REFUSED else TROUBLE_AGAIN_S
+        wait_s = min(self._waits.get(oid, STARTING_AGAIN_S), longest_s)
+        self._waits[oid] = 2.0 * wait_s
         again_s = self._clock.monotonic_s() + wait_s
         found[oid] = flaw
         self._refused[oid] = (flaw, again_s)
@@ -221,10 +233,22 @@ class Looker:
     def _doubt(self, oids: set[Oid]) -> None:
         """Ask soon again where everything was refused: an agent that starts refuses all."""
         if oids and oids <= self._refused.keys():
-            again_s = self._clock.monotonic_s() + STARTING_AGAIN_S
-            for oid in oids:
-                flaw, due_s = self._refused[oid]
-                self._refused[oid] = (flaw, min(due_s, again_s))
+            self._ask_soon(oids)
+
+    def _mistrust(self) -> None:
+        """After a silence it may have been restarted, or be another: what it refused may be there.
+
+        An agent that starts refuses for a while what it will have.
+        """
+        self.proven = 0
+        self._waits.clear()
+        self._ask_soon(self._refused)
+
+    def _ask_soon(self, oids: Iterable[Oid]) -> None:
+        again_s = self._clock.monotonic_s() + STARTING_AGAIN_S
+        for oid in tuple(oids):
+            flaw, due_s = self._refused[oid]
+            self._refused[oid] = (flaw, min(due_s, again_s))
             self._again_s = min(self._again_s, again_s)
 
     def _forgive(self) -> None:

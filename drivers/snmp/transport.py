@@ -71,7 +71,7 @@ class SnmpTransport:
             return (Flaw.TIMEOUT,) * len(places.at)
         async with self._endpoint.lock:
             look = await self._looker.look(places)
-        if look.finished:
+        if look.spoke:
             self._patience.answered()
             return look.answers
         self._patience.silent()

@@ -1,0 +1,91 @@
+"""Agents that are slow, that restart, and that have not all of their variables at once."""
+
+from __future__ import annotations
+
+from drivers.profile.binding import Places
+from drivers.sim import ber
+from drivers.snmp.looking import ABSENT_AGAIN_S, LOOK_DEADLINE_S, STARTING_AGAIN_S
+from drivers.transport import Links
+from facility.clock import SystemClock
+from facility.points import Flaw
+from tests.drivers.snmp.rig import COLUMN, V1, agent, at, echoed, integer, numbers, same, table
+
+
+class LaterClock(SystemClock):
+    """The machine's clock, put forward."""
+
+    later_s = 0.0
+
+    def monotonic_s(self) -> float:
+        return super().monotonic_s() + self.later_s
+
+
+async def test_a_slow_agent_of_small_answers_is_not_left_alone_like_a_dead_one() -> None:
+    """It was backed off from, to 15 s, and its last rows were never read."""
+    clock, answer = LaterClock(), table(numbers(12))
+
+    def slow(request: ber.Request) -> bytes | None:
+        if len(request.variables) > 1:
+            return echoed(request, 1, 0)
+        clock.later_s += LOOK_DEADLINE_S / 4.5  # five of them fit
+        return answer(request)
+
+    async with agent(slow, shared=Links(clock)) as (snmp, _):
+        places = Places(tuple(at(i) for i in range(12)))
+        seen: set[int] = set()
+        for _ in range(4):
+            good = [a for a in await snmp.fetch(places) if not isinstance(a, Flaw)]
+            assert len(good) >= 3, "it answers, so it is asked"
+            seen.update(a for a in good if isinstance(a, int))
+        assert seen == set(range(12)), "each gets its turn"
+
+
+async def test_what_a_starting_agent_refused_is_there_soon_after() -> None:
+    """A v1 agent whose tables come up after its system group: ten minutes without its values."""
+    clock, values = LaterClock(), numbers(2)
+    answer = table(values)
+
+    def starting(request: ber.Request) -> bytes | None:
+        for index, (name, _, _) in enumerate(request.variables, start=1):
+            if name not in values:
+                return echoed(request, 2, index)
+        return answer(request)
+
+    async with agent(starting, V1, shared=Links(clock)) as (snmp, wire_):
+        places = Places((at(1), at(9)))
+        assert same(await snmp.fetch(places), (1, Flaw.REFUSED))
+        values[(*COLUMN, 9)] = integer(9)
+        clock.later_s += STARTING_AGAIN_S + 1.0
+        assert same(await snmp.fetch(places), (1, 9))
+        del values[(*COLUMN, 9)]
+        wire_.asked.clear()
+        for _ in range(int(ABSENT_AGAIN_S / 2.0)):
+            assert same(await snmp.fetch(places), (1, Flaw.REFUSED))
+            clock.later_s += 2.0
+        assert len(wire_.asked) < ABSENT_AGAIN_S / 2.0 + 20, "one that never comes costs little"
+
+
+async def test_after_a_silence_what_was_refused_for_long_is_asked_for_again() -> None:
+    clock, values = LaterClock(), numbers(2)
+    answer = table(values)
+    alive = True
+
+    def mood(request: ber.Request) -> bytes | None:
+        if not alive:
+            return None
+        for index, (name, _, _) in enumerate(request.variables, start=1):
+            if name not in values:
+                return echoed(request, 2, index)
+        return answer(request)
+
+    async with agent(mood, V1, shared=Links(clock, timeout_s=0.05)) as (snmp, _):
+        places = Places((at(1), at(9)))
+        for _ in range(9):
+            assert same(await snmp.fetch(places), (1, Flaw.REFUSED))
+            clock.later_s += ABSENT_AGAIN_S
+        assert same(await snmp.fetch(places), (1, Flaw.REFUSED))
+        alive = False
+        await snmp.fetch(places)
+        alive, values[(*COLUMN, 9)] = True, integer(9)
+        clock.later_s += STARTING_AGAIN_S + 1.0
+        assert same(await snmp.fetch(places), (1, 9))
