@@ -174,6 +174,8 @@ async def _recognise(
     agent = SnmpTransport(address, links, credentials)
     try:
         claim = await claim_of(agent, known)
+        if claim is not None and not claim.whole:
+            claim = await claim_of(agent, known)  # what was lost may tell siblings apart
     finally:
         await agent.close()
     if claim is None:
@@ -191,7 +193,7 @@ async def _strange(device: ProfiledDevice) -> tuple[CheckResult, ...]:
     known = [p for p in profiles().values() if p.protocol == device.binding.profile.protocol]
     claim = await claim_of(device.transport, known) if isinstance(device.transport, Asks) else None
     verdict = Verdict() if claim is None else judged(device.binding.profile, claim, known)
-    if not verdict.wrong:
+    if claim is None or not claim.whole or not verdict.wrong:
         return ()
     return (CheckResult("the profile is for this device", "total", False, verdict.strange),)
 

@@ -32,6 +32,9 @@ log = structlog.get_logger(__name__)
 ASK_AGAIN_S: Final = 3600.0
 #: one that does not say who it is is asked again after this long
 MUTE_S: Final = 300.0
+#: one that seems to be another is asked again after this long, then after twice as long, and so on:
+#: an agent that starts tells less of itself than it will
+DOUBT_S: Final = 30.0
 SUBSTITUTED: Final = quality(Grade.SUSPECT, Flaw.SUBSTITUTED)
 
 
@@ -78,7 +81,8 @@ class IdentifiedDevice(ProfiledDevice):
         self._now_s = clock.monotonic_s
         self._utc_ms = clock.utc_ms
         self._known = [p for p in known if p.protocol == binding.profile.protocol]
-        self._asked_s: float | None = None
+        self._ask_at_s = float("-inf")
+        self._doubt_s = DOUBT_S
         self.verdict = Verdict()
 
     @property
@@ -90,9 +94,9 @@ class IdentifiedDevice(ProfiledDevice):
         """One look; SUSPECT throughout while the device is another than the profile is for."""
         scan = await super().read(layout)
         if scan.quality.any() and bool(((scan.quality & 0b11) == int(Grade.BAD)).all()):
-            self._asked_s = None
+            self._ask_at_s, self._doubt_s = float("-inf"), DOUBT_S
             return scan
-        if self._asked_s is None or self._now_s() - self._asked_s > ASK_AGAIN_S:
+        if self._now_s() >= self._ask_at_s:
             await self._ask()
         if self.verdict.wrong:
             scan.quality[(scan.quality & 0b11) != int(Grade.BAD)] = SUBSTITUTED
@@ -105,15 +109,22 @@ class IdentifiedDevice(ProfiledDevice):
         return await super().write(command)
 
     async def _ask(self) -> None:
-        self._asked_s = self._now_s()
+        self._ask_at_s = self._now_s() + ASK_AGAIN_S
         if not isinstance(self.transport, Asks):
             return
         claim = await claim_of(self.transport, self._known)
         if claim is None:
             # It answers its points, so this is its way: asking at each look would slow them all.
-            self._asked_s = self._now_s() - ASK_AGAIN_S + MUTE_S
+            self._ask_at_s = self._now_s() + MUTE_S
             return
         verdict = judged(self.binding.profile, claim, self._known)
+        if verdict.strange:
+            self._ask_at_s = self._now_s() + self._doubt_s
+            self._doubt_s = min(2.0 * self._doubt_s, ASK_AGAIN_S)
+            if not claim.whole:  # a lost datagram makes no other device of it
+                return
+        else:
+            self._doubt_s = DOUBT_S
         if verdict != self.verdict:
             told = verdict.strange or "it fits its profile"
             (log.warning if verdict.strange else log.info)("identity", device=self.id, told=told)

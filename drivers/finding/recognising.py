@@ -8,7 +8,7 @@ Two that say as much are told to a person: a wrong profile reads wrong numbers, 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -31,12 +31,14 @@ class Claim:
         description: sysDescr.
         has: variables that a profile asked for, and whether they are there.
         firmware: as each profile's identity reads it, by profile.
+        whole: whether every question was answered; what was not answered counts as not there.
     """
 
     object_id: Oid = ()
     description: str = ""
     has: Mapping[Oid, bool] = field(default_factory=dict)
     firmware: Mapping[str, str] = field(default_factory=dict)
+    whole: bool = True
 
 
 class Unclear(Exception):
@@ -84,7 +86,13 @@ def recognise(known: Iterable[Profile], claim: Claim) -> Profile:
 
 async def claim_of(agent: Asks, known: Iterable[Profile]) -> Claim | None:
     """Ask a device what `match` needs to know; None when it does not answer."""
-    object_id, description = await agent.get(SYS_OBJECT_ID), await agent.get(SYS_DESCR)
+    heard: list[Answer] = []
+
+    async def get(oid: Oid) -> Answer:
+        heard.append(await agent.get(oid))
+        return heard[-1]
+
+    object_id, description = await get(SYS_OBJECT_ID), await get(SYS_DESCR)
     if object_id is Flaw.TIMEOUT and description is Flaw.TIMEOUT:
         return None
     claim = Claim(_oid(object_id), _text(description))
@@ -98,19 +106,21 @@ async def claim_of(agent: Asks, known: Iterable[Profile]) -> Claim | None:
             continue
         for oid in match.answers:
             if oid not in has:
-                has[oid] = not isinstance(await agent.get(oid), Flaw)
+                has[oid] = not isinstance(await get(oid), Flaw)
         if match.firmware is not None:
-            firmware[profile.profile] = await _firmware(agent, profile)
-    return Claim(claim.object_id, claim.description, has, firmware)
+            firmware[profile.profile] = await _firmware(get, profile)
+    # By identity: a flaw is also a number.
+    lost = any(answer is Flaw.TIMEOUT or answer is Flaw.DEVICE_FAULT for answer in heard)
+    return Claim(claim.object_id, claim.description, has, firmware, not lost)
 
 
-async def _firmware(agent: Asks, profile: Profile) -> str:
+async def _firmware(get: Callable[[Oid], Awaitable[Answer]], profile: Profile) -> str:
     """The firmware as the profile's identity reads it; empty when it does not say."""
     for source in profile.identity.firmware:
         if source.at is None or source.at.snmp is None:
             continue
         at = SnmpAt(source.at.snmp, source.at.snmp.oid)
-        text = text_of(await agent.get(at.oid), at, source.after, source.until)
+        text = text_of(await get(at.oid), at, source.after, source.until)
         if text is not None:
             return text
     return ""

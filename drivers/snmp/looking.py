@@ -52,6 +52,11 @@ class Plan:
     whole: Question | None
 
 
+def refusal(status: int) -> Flaw:
+    """What an error status says of the variable that it is about."""
+    return Flaw.REFUSED if status in _ABSENT else Flaw.DEVICE_FAULT
+
+
 class Look(NamedTuple):
     """What one look brought: an answer for every place, and whether the agent spoke to its end.
 
@@ -207,7 +212,7 @@ class Looker:
         if reply.status == pdu.TOO_BIG and size > 1:
             self._lower(size // 2)
             return grouped(oids, self.most)
-        flaw = Flaw.REFUSED if reply.status in _ABSENT else Flaw.DEVICE_FAULT
+        flaw = refusal(reply.status)
         if not 1 <= reply.blamed <= size:
             if size > 1:  # one of them is to blame, and it does not say which
                 return (

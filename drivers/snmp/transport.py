@@ -10,7 +10,7 @@ from drivers.profile import Quirk
 from drivers.profile.binding import At, Places, SnmpAt
 from drivers.profile.codec import Answer, Raw
 from drivers.snmp import pdu
-from drivers.snmp.looking import Looker
+from drivers.snmp.looking import Looker, refusal
 from drivers.snmp.own import OwnReader
 from drivers.snmp.question import Oid, question
 from drivers.snmp.reader import Reader
@@ -85,7 +85,7 @@ class SnmpTransport:
             reply = await self._reader.get(question((oid,)), 2)
         if reply is None:
             return Flaw.TIMEOUT
-        return Flaw.REFUSED if reply.status else reply.answers[0]
+        return refusal(reply.status) if reply.status else reply.answers[0]
 
     async def put(self, place: At, raw: Raw) -> WriteReply:
         """SET once."""

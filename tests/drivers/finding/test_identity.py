@@ -10,7 +10,7 @@ from drivers.address import parse_address
 from drivers.catalog import build_device, profiles
 from drivers.credentials import Credentials
 from drivers.finding import Claim, claim_of
-from drivers.finding.identity import IdentifiedDevice, judged
+from drivers.finding.identity import DOUBT_S, IdentifiedDevice, judged
 from drivers.profile.binding import Places, bind
 from drivers.profile.codec import Answer
 from drivers.sim.serve_snmp import serve_snmp
@@ -132,3 +132,83 @@ async def test_a_device_that_does_not_say_who_it_is_is_not_asked_at_each_look() 
     assert wire.asked == 2
     assert not device.strange
     assert (scan.quality == 0).any()
+
+
+class Card:
+    """An agent whose words about itself may get lost, or come up after its points."""
+
+    endpoint, host, requests = "card", "127.0.0.1", 0
+
+    def __init__(self) -> None:
+        self.told: dict[tuple[int, ...], Answer] = {
+            (1, 3, 6, 1, 2, 1, 1, 2, 0): ".".join(map(str, ENLOGIC)),
+            (1, 3, 6, 1, 2, 1, 1, 1, 0): b"Enlogic PDU",
+        }
+        self.firmware: Answer = b"2.0.4.3"
+        self.asked = 0
+
+    async def fetch(self, places: Places) -> Sequence[Answer]:
+        return (1,) * len(places.at)
+
+    async def get(self, oid: tuple[int, ...]) -> Answer:
+        self.asked += 1
+        return self.told.get(oid, self.firmware)
+
+
+class HandClock(SystemClock):
+    """Stands still until it is moved."""
+
+    now_s = 0.0
+
+    def monotonic_s(self) -> float:
+        return self.now_s
+
+
+async def _flaws(device: IdentifiedDevice) -> set[Flaw]:
+    scan = await device.read(device.layouts[0])
+    kept = [q for q in scan.quality.tolist() if grade_of(q) is not Grade.BAD]
+    assert kept
+    return {flaw_of(q) for q in kept}
+
+
+@pytest.mark.parametrize("flaw", [Flaw.TIMEOUT, Flaw.DEVICE_FAULT])
+async def test_a_lost_datagram_makes_no_other_device_of_one(flaw: Flaw) -> None:
+    """Its readings were SUSPECT and its writes refused for an hour."""
+    card, clock = Card(), HandClock()
+    card.firmware = flaw
+    bound = bind(profiles()["pdu/enlogic"], "d")
+    device = IdentifiedDevice(bound, card, clock, KNOWN)  # type: ignore[arg-type]
+    assert await _flaws(device) == {Flaw.NONE}
+    card.firmware = b"1.9"
+    clock.now_s += DOUBT_S
+    assert await _flaws(device) == {Flaw.SUBSTITUTED}
+    card.firmware = flaw
+    clock.now_s += 2.0 * DOUBT_S
+    assert await _flaws(device) == {Flaw.SUBSTITUTED}, "nor does it make a right one of a wrong one"
+
+
+async def test_a_card_that_told_less_while_it_started_is_believed_soon_after() -> None:
+    card, clock = Card(), HandClock()
+    card.firmware = Flaw.REFUSED
+    bound = bind(profiles()["pdu/enlogic"], "d")
+    device = IdentifiedDevice(bound, card, clock, KNOWN)  # type: ignore[arg-type]
+    assert await _flaws(device) == {Flaw.SUBSTITUTED}
+    card.firmware = b"2.0.4.3"
+    clock.now_s += DOUBT_S
+    assert await _flaws(device) == {Flaw.NONE}
+    asked = card.asked
+    for _ in range(10):
+        clock.now_s += DOUBT_S
+        await device.read(device.layouts[0])
+    assert card.asked == asked, "one that fits is asked once an hour"
+
+
+async def test_a_device_that_stays_strange_is_asked_ever_less_often() -> None:
+    card, clock = Card(), HandClock()
+    card.firmware = b"1.9"
+    bound = bind(profiles()["pdu/enlogic"], "d")
+    device = IdentifiedDevice(bound, card, clock, KNOWN)  # type: ignore[arg-type]
+    for _ in range(3600):
+        clock.now_s += 1.0
+        await device.read(device.layouts[0])
+    assert card.asked <= 8 * 3
