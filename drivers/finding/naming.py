@@ -9,25 +9,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Final, Protocol
 
-from drivers.finding.walking import Asks, Oid, Walks
-from drivers.profile import SnmpWhere, Variables
+from drivers.finding.learning import UPTIME, Names, Wire, cell
+from drivers.finding.walking import WALK_S, Asks, Oid, Walked
+from drivers.profile import Variables
 from drivers.profile.binding import At, NamedAt, Places, SnmpAt
 from drivers.profile.codec import Answer, Raw, text_of
-from drivers.transport import Transport, Troubled, WriteReply
+from drivers.transport import Troubled, WriteReply
 from facility.clock import Clock
 from facility.points import Flaw
-
-UPTIME: Final = SnmpAt(
-    SnmpWhere(oid=(1, 3, 6, 1, 2, 1, 1, 3, 0), syntax="timeticks"), (1, 3, 6, 1, 2, 1, 1, 3, 0)
-)
-#: the names of an agent are not asked for more often
-LEARN_AGAIN_S: Final = 60.0
-
-
-class Wire(Transport, Walks, Protocol):
-    """What this stands on: an SNMP agent."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,11 +46,8 @@ class NamedVariables:
     def __init__(self, wire: Wire, variables: Variables | None, clock: Clock) -> None:
         self._wire = wire
         self._variables = variables
-        self._clock = clock
-        self._suffixes: dict[str, tuple[Oid, ...]] | None = None
-        self._learnt_s = float("-inf")
-        self._uptime: int | None = None
-        self._stale = False
+        self._names = None if variables is None else Names(wire, variables, clock)
+        self._edition = 0
         self._plans: dict[Places, _Plan] = {}
         self._first: dict[At, int] = {}
 
@@ -96,7 +83,8 @@ class NamedVariables:
         if plan is None:
             plan = self._plans[places] = self._plan(places)
         answers = await self._wire.fetch(plan.places)
-        self._hear_uptime(answers[0])
+        if self._names is not None:
+            self._names.hear_uptime(answers[0])
         return tuple(
             self._chosen(place, where, answers)
             for place, where in zip(places.at, plan.spelled, strict=True)
@@ -106,21 +94,23 @@ class NamedVariables:
         """Write once, after the name in that place has been read again."""
         if not isinstance(place, NamedAt):
             return await self._wire.put(place, raw)
-        if not await self._ready():
+        # Names that are known need not be asked for first: the cell is read again, see below.
+        known = self._names is not None and self._names.suffixes is not None
+        if not known and not await self._ready():
             return WriteReply("unanswered", "the device does not tell the names of its variables")
         suffix = self._suffix(place)
-        if suffix is None or self._variables is None:
+        if suffix is None or self._variables is None or self._names is None:
             return WriteReply("rejected", f"the device has no {place.names[0]!r}")
-        name_at = _cell(self._variables.names, suffix)
+        name_at = cell(self._variables.names, suffix)
         told = await self._wire.fetch(Places((name_at,)))
         if text_of(told[0], name_at) not in place.names:
-            self._stale = True
+            self._names.moved()
             return WriteReply("rejected", f"{place.names[0]!r} is somewhere else now")
         return await self._wire.put(SnmpAt(place.where, place.oid + suffix), raw)
 
-    async def walk(self, root: Oid) -> object:
+    async def walk(self, root: Oid, after: Oid | None = None, within_s: float = WALK_S) -> Walked:
         """As of the wire."""
-        return await self._wire.walk(root)
+        return await self._wire.walk(root, after, within_s)
 
     async def close(self) -> None:
         """Let go of the wire."""
@@ -135,33 +125,19 @@ class NamedVariables:
 
     async def _ready(self) -> bool:
         """Whether the names are known, as far as they are needed; asks for them when it must."""
-        if self._variables is None:
+        if self._names is None:
             return True
-        waited_s = self._clock.monotonic_s() - self._learnt_s
-        if self._suffixes is not None and not (self._stale and waited_s >= LEARN_AGAIN_S):
-            return True
-        # A silent agent is left alone by its own wire; a walk would not know.
-        uptime = (await self._wire.fetch(Places((UPTIME,))))[0]
-        if uptime is Flaw.TIMEOUT:
-            return False
-        walked = await self._wire.walk(self._variables.names)
-        if walked.silent or walked.why:
-            return False
-        found: dict[str, list[Oid]] = {}
-        column = len(self._variables.names)
-        for oid, answer in zip(walked.names, walked.answers, strict=True):
-            at = _cell(self._variables.names, oid[column:])
-            found.setdefault(text_of(answer, at) or "", []).append(oid[column:])
-        self._suffixes = {name: tuple(suffixes) for name, suffixes in found.items()}
-        self._learnt_s, self._stale = self._clock.monotonic_s(), False
-        self._uptime = _ticks(uptime)
-        self._plans.clear()
-        return True
+        ready = await self._names.ready()
+        if self._edition != self._names.edition:
+            self._edition = self._names.edition
+            self._plans.clear()
+        return ready
 
     def _suffix(self, at: NamedAt) -> Oid | None:
         """Where a variable is; None when there is none of that name, or more than one."""
+        known = {} if self._names is None or self._names.suffixes is None else self._names.suffixes
         for name in at.names:
-            all_of_them = (self._suffixes or {}).get(name, ())
+            all_of_them = known.get(name, ())
             here = [s for s in all_of_them if s[: len(at.within)] == at.within]
             if len(here) == 1 or (here and self._variables is not None and self._variables.twins):
                 return here[0]
@@ -181,7 +157,7 @@ class NamedVariables:
                     spelled.append(_Spelled(()))
                     continue
                 value = put(SnmpAt(at.where, at.oid + suffix))
-                name = put(_cell(self._variables.names, suffix))
+                name = put(cell(self._variables.names, suffix))
                 spelled.append(_Spelled((value,), name, at.names))
             else:
                 spelled.append(_Spelled(tuple(put(other) for other in _candidates(at))))
@@ -189,14 +165,17 @@ class NamedVariables:
 
     def _chosen(self, place: At, where: _Spelled, answers: Sequence[Answer]) -> Answer:
         if not where.candidates:
+            if self._names is not None:
+                self._names.lacking()
             return Flaw.REFUSED
         if where.name_at >= 0:
             assert self._variables is not None
+            assert self._names is not None
             name = answers[where.name_at]
             if isinstance(name, Flaw) and name is not Flaw.REFUSED:
                 return name
-            if text_of(name, _cell(self._variables.names, ())) not in where.names:
-                self._stale = True
+            if text_of(name, cell(self._variables.names, ())) not in where.names:
+                self._names.moved()
                 return Flaw.REFUSED
             return answers[where.candidates[0]]
         if len(where.candidates) == 1:
@@ -212,24 +191,6 @@ class NamedVariables:
                 return answers[0]
             self._first[place] = chosen
         return answers[chosen]
-
-    def _hear_uptime(self, answer: Answer) -> None:
-        """A device that restarted may have numbered its variables anew."""
-        ticks = _ticks(answer)
-        if ticks is not None:
-            if self._uptime is not None and ticks < self._uptime:
-                self._stale = True
-                self._learnt_s = float("-inf")
-            self._uptime = ticks
-
-
-def _ticks(answer: Answer) -> int | None:
-    """The uptime in an answer; a flaw is an integer too, and no uptime."""
-    return answer if isinstance(answer, int) and not isinstance(answer, Flaw) else None
-
-
-def _cell(column: Oid, suffix: Oid) -> SnmpAt:
-    return SnmpAt(SnmpWhere(oid=column, syntax="octets"), column + suffix)
 
 
 def _candidates(at: At) -> Iterable[At]:

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Protocol, runtime_checkable
+from typing import Final, Protocol, runtime_checkable
 
 from drivers.profile.codec import Answer
 
 Oid = tuple[int, ...]
+
+#: no walk takes longer, seconds, unless who asks says otherwise
+WALK_S: Final = 10.0
 
 
 class Walked(Protocol):
@@ -34,8 +37,8 @@ class Walked(Protocol):
 class Walks(Protocol):
     """A wire that can be walked."""
 
-    async def walk(self, root: Oid) -> Walked:
-        """Everything below a name."""
+    async def walk(self, root: Oid, after: Oid | None = None, within_s: float = WALK_S) -> Walked:
+        """Everything below a name, or what of it comes after a walk that had to stop there."""
 
 
 @runtime_checkable

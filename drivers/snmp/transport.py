@@ -15,7 +15,7 @@ from drivers.snmp.own import OwnReader
 from drivers.snmp.question import Oid, question
 from drivers.snmp.reader import Reader
 from drivers.snmp.values import encoded
-from drivers.snmp.walk import Walked, Walker
+from drivers.snmp.walk import WALK_DEADLINE_S, Walked, Walker
 from drivers.transport import Endpoint, Links, WriteReply
 from facility.points import Flaw
 
@@ -102,10 +102,12 @@ class SnmpTransport:
             return WriteReply("rejected", pdu.ERRORS.get(reply.status, f"error {reply.status}"))
         return WriteReply("accepted")
 
-    async def walk(self, root: Oid) -> Walked:
+    async def walk(
+        self, root: Oid, after: Oid | None = None, within_s: float = WALK_DEADLINE_S
+    ) -> Walked:
         """Everything below a name, in the agent's order; see `Walker` for the bounds."""
         async with self._endpoint.lock:
-            return await self._walker.walk(root)
+            return await self._walker.walk(root, after, within_s)
 
     async def close(self) -> None:
         """Let go of the socket that all agents share; asking again takes hold of it again."""

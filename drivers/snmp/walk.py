@@ -20,6 +20,8 @@ from facility.points import Flaw
 #: a walk ends after this many requests or seconds, whatever the agent says
 WALK_REQUESTS: Final = 512
 WALK_DEADLINE_S: Final = 10.0
+#: or this many rows: an agent may put thousands into one answer, and names without end
+WALK_ROWS: Final = 20_000
 #: rows of one GETBULK to begin with
 REPETITIONS: Final = 24
 
@@ -51,12 +53,14 @@ class Walker:
         self.repetitions = REPETITIONS if bulk else 0
         self._proven = False
 
-    async def walk(self, root: Oid) -> Walked:
-        """Everything below a name."""
+    async def walk(
+        self, root: Oid, after: Oid | None = None, within_s: float = WALK_DEADLINE_S
+    ) -> Walked:
+        """Everything below a name, or what of it comes after a walk that had to stop there."""
         names: list[Oid] = []
         answers: list[Answer] = []
-        deadline_s = self._clock.monotonic_s() + WALK_DEADLINE_S
-        here, why = root, "too many requests"
+        deadline_s = self._clock.monotonic_s() + within_s
+        here, why = after or root, "too many requests"
         for _ in range(WALK_REQUESTS):
             if self._clock.monotonic_s() > deadline_s:
                 why = "too slow"
@@ -117,6 +121,8 @@ def _taken(
             # The end of the view repeats the name that was asked for, without a value.
             ended = name == here and answer is Flaw.REFUSED
             return "" if ended else "names that do not rise"
+        if len(names) >= WALK_ROWS:
+            return "too many rows"
         names.append(name)
         answers.append(answer)
         here = name

@@ -61,7 +61,7 @@ class Recording:
             self.answer(at.oid) if isinstance(at, SnmpAt) else Flaw.REFUSED for at in places.at
         )
 
-    async def walk(self, root: Oid) -> Walked:
+    async def walk(self, root: Oid, after: Oid | None = None, within_s: float = 10.0) -> Walked:
         """Everything below a column, in order."""
         self.requests += 1
         below = ".".join(map(str, root)) + "."

@@ -61,7 +61,7 @@ class Agent:
         self.cells[UPTIME] = self.uptime
         return [self.cells.get(at.oid, Flaw.REFUSED) for at in places.at if isinstance(at, SnmpAt)]
 
-    async def walk(self, root: Oid) -> Walked:
+    async def walk(self, root: Oid, after: Oid | None = None, within_s: float = 10.0) -> Walked:
         self.walks += 1
         below = sorted(oid for oid in self.cells if oid[: len(root)] == root)
         return Walked(tuple(below), tuple(self.cells[oid] for oid in below))

@@ -48,7 +48,7 @@ class Agent:
             for at in places.at
         )
 
-    async def walk(self, root: Oid) -> Found:
+    async def walk(self, root: Oid, after: Oid | None = None, within_s: float = 10.0) -> Found:
         names = tuple(oid for oid in AGENT if oid[: len(root)] == root)
         return Found(names, tuple(AGENT[oid] for oid in names))
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from drivers.profile.binding import Places
 from drivers.sim import ber
 from drivers.snmp.looking import ABSENT_AGAIN_S, LOOK_DEADLINE_S, STARTING_AGAIN_S
+from drivers.snmp.walk import WALK_ROWS
 from drivers.transport import Links
 from facility.clock import SystemClock
 from facility.points import Flaw
@@ -89,3 +90,24 @@ async def test_after_a_silence_what_was_refused_for_long_is_asked_for_again() ->
         alive, values[(*COLUMN, 9)] = True, integer(9)
         clock.later_s += STARTING_AGAIN_S + 1.0
         assert same(await snmp.fetch(places), (1, 9))
+
+
+async def test_a_walk_goes_on_where_an_earlier_one_had_to_stop() -> None:
+    async with agent(table(numbers(9))) as (snmp, _):
+        first = await snmp.walk(COLUMN, (*COLUMN, 4), 5.0)
+        assert [name[-1] for name in first.names] == [5, 6, 7, 8]
+        assert (await snmp.walk(COLUMN, (*COLUMN, 8))).why == ""
+
+
+async def test_an_agent_with_thousands_of_rows_an_answer_fills_no_memory() -> None:
+    """A million names in ten seconds."""
+    count = 0
+
+    def huge(request: ber.Request) -> bytes:
+        nonlocal count
+        count += 2500
+        return ber.response(request, [((*COLUMN, count + i), integer(1)) for i in range(2500)])
+
+    async with agent(huge, timeout_s=2.0) as (snmp, _):
+        walked = await snmp.walk(COLUMN)
+        assert (len(walked.names), walked.why) == (WALK_ROWS, "too many rows")
