@@ -25,6 +25,8 @@ T = TypeVar("T")
 Values = Callable[[bytes, pdu.Head], Reply]
 
 MOST_VARIABLES: Final = 64
+#: requests that are kept ready; an agent in ever other trouble is asked ever other questions
+MOST_BUILT: Final = 256
 #: turns that a v3 agent may take to say who it is and what time it has
 TURNS: Final = 4
 
@@ -107,6 +109,8 @@ class OwnReader:
             mark = number.to_bytes(pdu.ID_OCTETS, "big")
             whole = envelope.wrap(pdu.written(pdu.GET, number, question.variables))
             at = whole.rindex(ber.encode(ber.INTEGER, mark), 0, -len(question.variables))
+            if len(self._built) >= MOST_BUILT:
+                self._built.clear()
             built = self._built[question] = (whole[: at + 2], whole[at + 2 + pdu.ID_OCTETS :])
         message = number.to_bytes(pdu.ID_OCTETS, "big").join(built)
         return await self._exchange(message, _reading(envelope, number, values), attempts)

@@ -25,6 +25,9 @@ _SHORT: Final = 9
 _TAGS: Final = rb"[\x02\x04-\x06\x40-\x44\x46\x47\x80-\x82]"
 #: how often a pattern may be made anew for lengths that it did not know
 _PATTERNS: Final = 8
+#: answers to a question before one is made at all: it takes milliseconds, and many a question is
+#: asked once only, to find out what an agent cannot take
+_PATTERN_AFTER: Final = 3
 _NULL: Final = b"\x05\x00"
 #: octets that a value adds to its name in an answer, and what a datagram holds without being cut
 VALUE_OCTETS: Final = 9
@@ -58,6 +61,7 @@ class Question:
         self._lengths: list[set[int]] = [set() for _ in oids]
         self._pattern: re.Pattern[bytes] | None = None
         self._made = 0
+        self._answered = 0
 
     def read(self, data: bytes, start: int, stop: int) -> tuple[Sequence[Answer], int]:
         """Answers in the order of the question, and how many variables came.
@@ -89,7 +93,8 @@ class Question:
 
     def _learn(self, pairs: Sequence[tuple[bytes, bytes]]) -> None:
         """Make the pattern, with the lengths of the long values that came this time."""
-        if self._made >= _PATTERNS:
+        self._answered += 1
+        if self._made >= _PATTERNS or self._answered < _PATTERN_AFTER:
             return
         fresh = self._pattern is None
         for (_, value), lengths in zip(pairs, self._lengths, strict=True):

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import random
+
 from drivers.profile.binding import Places
 from drivers.sim import ber
 from drivers.snmp.looking import ABSENT_AGAIN_S, LOOK_DEADLINE_S, STARTING_AGAIN_S
+from drivers.snmp.own import MOST_BUILT, OwnReader
 from drivers.snmp.walk import WALK_ROWS
 from drivers.transport import Links
 from facility.clock import SystemClock
@@ -111,3 +114,23 @@ async def test_an_agent_with_thousands_of_rows_an_answer_fills_no_memory() -> No
     async with agent(huge, timeout_s=2.0) as (snmp, _):
         walked = await snmp.walk(COLUMN)
         assert (len(walked.names), walked.why) == (WALK_ROWS, "too many rows")
+
+
+async def test_an_agent_in_ever_other_trouble_takes_no_memory() -> None:
+    """Each error cut the question in another way, and each way was kept for good."""
+    rng, clock, answer = random.Random(1), LaterClock(), table(numbers(40))
+
+    def moody(request: ber.Request) -> bytes | None:
+        size = len(request.variables)
+        if size > 1 and rng.random() < 0.7:
+            return echoed(request, 5, rng.randrange(1, size + 1))
+        return answer(request)
+
+    async with agent(moody, shared=Links(clock)) as (snmp, wire_):
+        places = Places(tuple(at(i) for i in range(40)))
+        for _ in range(200):
+            await snmp.fetch(places)
+            clock.later_s += 2.0
+        assert len(wire_.asked) > 2 * MOST_BUILT
+        assert isinstance(snmp._reader, OwnReader)
+        assert len(snmp._reader._built) <= MOST_BUILT
