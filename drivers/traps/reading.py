@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from typing import Final
 
 from drivers.snmp import ber
-from drivers.snmp.question import variables_of
 from drivers.traps.names import Oid, v1_oid
 
 TRAP_V1: Final = 0xA4
@@ -17,6 +16,8 @@ IP_ADDRESS: Final = 0x40
 TIME_TICKS: Final = 0x43
 #: no agent's notification fills more
 MAX_OCTETS: Final = 8192
+#: the name of a notification is looked for among so many variables; thousands take milliseconds
+NAMED_WITHIN: Final = 16
 
 _TRAP_OID: Final = ber.encode_oid((1, 3, 6, 1, 6, 3, 1, 1, 4, 1, 0))
 
@@ -45,8 +46,10 @@ def version_of(data: bytes) -> int:
     return ber.integer(data, at, end)[0]
 
 
-def community_message(data: bytes) -> tuple[int, bytes, Notice]:
-    """A message of version 1 or 2c: version, community, notice.
+def community_message(data: bytes) -> tuple[int, bytes, int, int]:
+    """A message of version 1 or 2c: version, community, and where its notification lies.
+
+    The notification is left unread: first it is asked whether the sender may say anything.
 
     Raises:
         ber.BerError: no notification of these versions.
@@ -57,7 +60,7 @@ def community_message(data: bytes) -> tuple[int, bytes, Notice]:
     kind, _, _ = ber.element(data, at, end)
     if (version == 0) != (kind == TRAP_V1) or version not in (0, 1):
         raise ber.BerError("no notification of this version")
-    return version, community, notice(data, at, end)
+    return version, community, at, end
 
 
 def notice(data: bytes, at: int, end: int) -> Notice:
@@ -78,14 +81,26 @@ def notice(data: bytes, at: int, end: int) -> Notice:
     start, after = ber.expect(data, here, stop, ber.SEQUENCE)
     if after != stop:
         raise ber.BerError("more than a list of variables")
-    named = next((v for name, v in variables_of(data, start, stop) if name == _TRAP_OID), None)
-    if named is None:
-        raise ber.BerError("a notification without a name")
-    body, body_end = ber.expect(named, 0, len(named), ber.OID)
-    oid = ber.arcs(named[body:body_end])
+    oid = _named(data, start, stop)
     # RFC 3416 section 4.2.7: the answer says the same again, as a Response.
     answer = bytes((RESPONSE,)) + data[at + 1 : end] if kind == INFORM else b""
     return Notice(oid, answer)
+
+
+def _named(data: bytes, at: int, stop: int) -> Oid:
+    """What a notification is called: it stands second in its list (RFC 3416 section 4.2.6)."""
+    for _ in range(NAMED_WITHIN):
+        if at >= stop:
+            break
+        first, after = ber.expect(data, at, stop, ber.SEQUENCE)
+        _, value_at = ber.expect(data, first, after, ber.OID)
+        if data[first:value_at] == _TRAP_OID:
+            body, body_end = ber.expect(data, value_at, after, ber.OID)
+            if body_end != after:
+                raise ber.BerError("more than a name and a value")
+            return ber.arcs(data[body:body_end])
+        at = after
+    raise ber.BerError("a notification without a name")
 
 
 def _of_v1(data: bytes, here: int, stop: int) -> Notice:

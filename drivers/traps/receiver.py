@@ -26,6 +26,7 @@ from drivers.traps.reading import (
     Notice,
     community_answer,
     community_message,
+    notice,
     version_of,
 )
 from drivers.traps.users import Refused, Users
@@ -195,9 +196,10 @@ class TrapReceiver:
         if version == 3:
             heard = self._users.hear(data, now_s)
             return heard.notice, heard.answer
-        version, community, said = community_message(data)
+        version, community, at, end = community_message(data)
         if not any(hmac.compare_digest(community, known) for known in self._communities[version]):
             raise Refused("wrong community")
+        said = notice(data, at, end)
         return said, community_answer(version, community, said.answer) if said.answer else b""
 
     def _send(self, sock: socket.socket, answer: bytes, sender: tuple[str, int]) -> None:
