@@ -10,6 +10,7 @@ person chose the profile.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
@@ -32,6 +33,8 @@ log = structlog.get_logger(__name__)
 ASK_AGAIN_S: Final = 3600.0
 #: one that does not say who it is is asked again after this long
 MUTE_S: Final = 300.0
+#: it is given this long to say so, seconds
+ASK_DEADLINE_S: Final = 5.0
 #: one that seems to be another is asked again after this long, then after twice as long, and so on:
 #: an agent that starts tells less of itself than it will
 DOUBT_S: Final = 30.0
@@ -112,7 +115,12 @@ class IdentifiedDevice(ProfiledDevice):
         self._ask_at_s = self._now_s() + ASK_AGAIN_S
         if not isinstance(self.transport, Asks):
             return
-        claim = await claim_of(self.transport, self._known)
+        try:
+            # A look is waiting for this one's word.
+            async with asyncio.timeout(ASK_DEADLINE_S):
+                claim = await claim_of(self.transport, self._known)
+        except TimeoutError:
+            claim = None
         if claim is None:
             # It answers its points, so this is its way: asking at each look would slow them all.
             self._ask_at_s = self._now_s() + MUTE_S

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from typing import Final
 
-from drivers.finding.walking import Walks
+from drivers.finding.walking import Oid, Walks
 from drivers.profile import Profile, SnmpWhere, Table, Variables
 from drivers.profile.binding import SnmpAt
 from drivers.profile.codec import Answer, text_of
 from drivers.profile.rows import RowName, key_in, name_of
 from facility.points import Flaw
+
+#: how often a walk that had to stop is gone on with
+MOST_PIECES: Final = 8
 
 
 async def find_rows(profile: Profile, wire: object) -> dict[str, tuple[RowName, ...]]:
@@ -22,10 +26,10 @@ async def find_rows(profile: Profile, wire: object) -> dict[str, tuple[RowName, 
         column = _column(table.walk, table.variable, profile.variables)
         if column is None:
             continue
-        walked = await wire.walk(column)
-        if walked.silent:
+        told = await _told(wire, column)
+        if told is None:
             continue
-        pairs = zip(walked.names, walked.answers, strict=True)
+        pairs = told.items()
         rows: Iterator[RowName]
         if table.walk is not None:
             index = table.walk.index
@@ -36,9 +40,26 @@ async def find_rows(profile: Profile, wire: object) -> dict[str, tuple[RowName, 
                 and (key := key_in(oid[len(column) :], index)) is not None
             )
         else:
-            rows = _named(table.variable or "", column, walked.answers)
+            rows = _named(table.variable or "", column, tuple(told.values()))
         found[name] = tuple(dict.fromkeys(rows))[: table.most]
     return found
+
+
+async def _told(wire: Walks, column: Oid) -> dict[Oid, Answer] | None:
+    """What stands in a column; None where the agent never answered.
+
+    A walk that had to stop is gone on with: rows that it did not come to would be missing for good.
+    """
+    walked = await wire.walk(column)
+    if walked.silent:
+        return None
+    told = dict(zip(walked.names, walked.answers, strict=True))
+    for _ in range(MOST_PIECES):
+        if not (walked.why and walked.names):
+            break
+        walked = await wire.walk(column, walked.names[-1])
+        told.update(zip(walked.names, walked.answers, strict=True))
+    return told
 
 
 def _column(

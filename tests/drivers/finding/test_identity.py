@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 
 import pytest
@@ -10,17 +11,17 @@ from drivers.address import parse_address
 from drivers.catalog import build_device, profiles
 from drivers.credentials import Credentials
 from drivers.finding import Claim, claim_of
-from drivers.finding.identity import DOUBT_S, IdentifiedDevice, judged
+from drivers.finding.identity import ASK_DEADLINE_S, DOUBT_S, IdentifiedDevice, judged
 from drivers.profile.binding import Places, bind
 from drivers.profile.codec import Answer
 from drivers.sim.serve_snmp import serve_snmp
 from drivers.sim.source import Instruments
 from drivers.snmp import SnmpTransport
-from facility.clock import SystemClock
+from facility.clock import LoopClock, SystemClock
 from facility.commands import Command, Outcome
 from facility.config import DeviceConfig
 from facility.points import Flaw, Grade, PointId, flaw_of, grade_of
-from tests.drivers.wires import links
+from tests.drivers.wires import in_virtual_time, links
 
 KNOWN = [p for p in profiles().values() if p.protocol == "snmp"]
 RPDU2 = profiles()["pdu/apc-rpdu2"]
@@ -212,3 +213,22 @@ async def test_a_device_that_stays_strange_is_asked_ever_less_often() -> None:
         clock.now_s += 1.0
         await device.read(device.layouts[0])
     assert card.asked <= 8 * 3
+
+
+class Dawdler(Card):
+    """Takes its time over each word about itself."""
+
+    async def get(self, oid: tuple[int, ...]) -> Answer:
+        await asyncio.sleep(1.9)
+        return await super().get(oid)
+
+
+def test_a_device_slow_to_say_who_it_is_holds_up_no_reading_for_long() -> None:
+    async def looks(clock: LoopClock) -> float:
+        bound = bind(profiles()["pdu/enlogic"], "d")
+        device = IdentifiedDevice(bound, Dawdler(), clock, KNOWN)  # type: ignore[arg-type]
+        began_s = clock.monotonic_s()
+        assert await _flaws(device) == {Flaw.NONE}
+        return clock.monotonic_s() - began_s
+
+    assert in_virtual_time(looks) <= ASK_DEADLINE_S

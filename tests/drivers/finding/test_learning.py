@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from drivers.finding import NamedVariables
+from drivers.catalog import profiles
+from drivers.finding import NamedVariables, find_rows
 from drivers.finding.learning import LACKING_AGAIN_S, LACKING_LONGEST_S
 from drivers.profile.binding import Places
 from drivers.snmp.walk import Walked
@@ -139,3 +140,14 @@ async def test_a_write_does_not_wait_for_names_to_be_asked_for_again() -> None:
     assert (await wire.put(POWER, 5)).outcome == "accepted"
     assert (agent.walks, agent.put_at) == (1, [(*VALUES, 2, 1)])
     assert (*NAMES, 2, 1) in agent.cells
+
+
+@pytest.mark.parametrize("why", ["too slow", "no answer"])
+async def test_rows_behind_a_lost_answer_are_found(why: str) -> None:
+    """A device got the rows that its walk came to, and never the others."""
+    profile = profiles()["pdu/rittal-cmc3"]
+    agent = Slow()
+    agent.why = why
+    column = profile.variables.names if profile.variables is not None else ()
+    agent.cells = {(*column, 2, i): f"Phase L{i}.Current.Value".encode() for i in (1, 2, 3)}
+    assert await find_rows(profile, agent) == {"phases": (1, 2, 3)}
