@@ -8,7 +8,7 @@ have been the link that lost the requests.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 from weakref import WeakKeyDictionary
@@ -24,7 +24,7 @@ from facility.points import Flaw
 #: no request of a look begins later than this; the last one has to end before a device's deadline
 LOOK_DEADLINE_S: Final = 3.5
 #: a variable that was refused is tried again after this long, because the agent may be starting;
-#: then after twice as long, and so on; always after this long where everything was refused
+#: then after twice as long, and so on; one of them always, where everything was refused
 STARTING_AGAIN_S: Final = 5.0
 #: the longest such wait for a variable that an agent has not: firmware is updated
 ABSENT_AGAIN_S: Final = 600.0
@@ -79,6 +79,10 @@ class Looker:
         self.proven = 0
         self._refused: dict[Oid, tuple[Flaw, float]] = {}
         self._waits: dict[Oid, float] = {}
+        #: what was asked for where nothing of it was there; one of them is tried now and then
+        self._barren: tuple[Oid, ...] = ()
+        self._probe_s = float("inf")
+        self._probes = 0
         #: where the last look had to stop; the next one begins there
         self._left: Oid | None = None
         self._again_s = float("inf")
@@ -92,6 +96,8 @@ class Looker:
         """An answer for every place, in their order."""
         if self._clock.monotonic_s() >= self._again_s:
             self._forgive()
+        elif self._barren and self._clock.monotonic_s() >= self._probe_s:
+            await self._probe()
         plan = self._plan(places)
         if plan.whole is not None and self.proven >= len(places.at):
             reply = await self._reader.get(plan.whole, 2)
@@ -105,7 +111,7 @@ class Looker:
         if len(questions) > 1 and self._clock.monotonic_s() >= self._grow_s:
             questions = await self._grown(questions, found)
         spoke = await self._gather(questions, found)
-        self._doubt({at.oid for at in places.at if isinstance(at, SnmpAt)})
+        self._doubt(tuple(at.oid for at in places.at if isinstance(at, SnmpAt)))
         answers = tuple(
             found.get(at.oid, Flaw.TIMEOUT) if isinstance(at, SnmpAt) else Flaw.UNDECODABLE
             for at in places.at
@@ -198,11 +204,7 @@ class Looker:
         if not reply.status:
             if reply.came == size:
                 self.proven = max(self.proven, size)
-            elif 0 < reply.came < size and not any(
-                # By identity: a flaw is also a number, and 3 W are no flaw.
-                answer is Flaw.UNDECODABLE
-                for answer in reply.answers[: reply.came]
-            ):
+            elif 0 < reply.came < size:
                 # It answered as many as fit and left the rest away.
                 self._lower(reply.came)
                 found.update(zip(oids[: reply.came], reply.answers, strict=False))
@@ -235,26 +237,37 @@ class Looker:
         self._again_s = min(self._again_s, again_s)
         self._lesson += 1
 
-    def _doubt(self, oids: set[Oid]) -> None:
-        """Ask soon again where everything was refused: an agent that starts refuses all."""
-        if oids and oids <= self._refused.keys():
-            self._ask_soon(oids)
+    def _doubt(self, oids: tuple[Oid, ...]) -> None:
+        """Note where everything was refused: an agent that starts refuses all.
+
+        To find out that each is refused takes two requests for each, so only one is tried soon.
+        """
+        if oids and all(oid in self._refused for oid in oids):
+            if self._barren != oids:
+                self._probe_s = self._clock.monotonic_s() + STARTING_AGAIN_S
+            self._barren = oids
+        elif not set(oids).isdisjoint(self._barren):
+            self._barren = ()
+
+    async def _probe(self) -> None:
+        """Try one variable of those that were all refused, each time another."""
+        self._probe_s = self._clock.monotonic_s() + STARTING_AGAIN_S
+        self._probes += 1
+        oid = self._barren[self._probes % len(self._barren)]
+        reply = await self._reader.get(grouped((oid,), 1)[0], 2)
+        if reply is None:
+            self._mistrust()
+        elif not reply.status:
+            self._refused.clear()
+            self._forgive()
 
     def _mistrust(self) -> None:
-        """After a silence it may have been restarted, or be another: what it refused may be there.
-
-        An agent that starts refuses for a while what it will have.
-        """
+        """Forget what it refused: after a silence it may have been restarted, or be another."""
         self.proven = 0
         self._waits.clear()
-        self._ask_soon(self._refused)
-
-    def _ask_soon(self, oids: Iterable[Oid]) -> None:
-        again_s = self._clock.monotonic_s() + STARTING_AGAIN_S
-        for oid in tuple(oids):
-            flaw, due_s = self._refused[oid]
-            self._refused[oid] = (flaw, min(due_s, again_s))
-            self._again_s = min(self._again_s, again_s)
+        if self._refused:
+            self._refused.clear()
+            self._forgive()
 
     def _forgive(self) -> None:
         now_s = self._clock.monotonic_s()

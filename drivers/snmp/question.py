@@ -15,7 +15,6 @@ from typing import Final, NamedTuple
 from drivers.profile.codec import Answer
 from drivers.snmp import ber
 from drivers.snmp.values import recall
-from facility.points import Flaw
 
 Oid = ber.Oid
 
@@ -40,7 +39,7 @@ class Reply(NamedTuple):
     Attributes:
         answers: to a GET, one for each variable asked for, in that order; else in the agent's.
         names: of the answers; only where they are not the ones that were asked for.
-        came: variables that were in the answer.
+        came: variables that were in the answer; 0 where they are few, and others than asked for.
         status, blamed: error status (RFC 3416) and the variable it is about, counted from 1.
     """
 
@@ -85,11 +84,16 @@ class Question:
         if in_form:
             self._learn(pairs)
             return tuple(recall(value) for _, value in pairs), len(pairs)
-        told = dict(pairs)
-        answers = tuple(
-            recall(told[name]) if name in told else Flaw.UNDECODABLE for name in self._names
+        told: dict[bytes, bytes] = {}
+        for name, value in pairs:
+            # One name with two values: neither is to be believed.
+            told[name] = value if told.get(name, value) == value else _NULL
+        answers = tuple(recall(told.get(name, _NULL)) for name in self._names)
+        # Fewer than asked for, of other names, are no answer that was cut short.
+        cut = len(pairs) < len(self._names) and all(
+            name == asked for (name, _), asked in zip(pairs, self._names, strict=False)
         )
-        return answers, len(pairs)
+        return answers, len(pairs) if cut or len(pairs) >= len(self._names) else 0
 
     def _learn(self, pairs: Sequence[tuple[bytes, bytes]]) -> None:
         """Make the pattern, with the lengths of the long values that came this time."""

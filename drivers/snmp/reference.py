@@ -180,7 +180,8 @@ class ReferenceReader:
             return reply
         told = dict(zip(reply.names, reply.answers, strict=True))
         answers = tuple(told.get(oid, Flaw.UNDECODABLE) for oid in question.oids)
-        return Reply(answers, (), reply.came)
+        fits = reply.came >= len(answers) or reply.names == question.oids[: reply.came]
+        return Reply(answers, (), reply.came if fits else 0)
 
     async def after(self, oid: Oid) -> Reply | None:
         """GETNEXT of one name."""

@@ -206,7 +206,7 @@ def test_answers_are_taken_by_their_names_in_whatever_order_they_come() -> None:
     data = second.response(request, pairs[::-1][:-1])
     head = Envelope(V2C, "public").unwrap(data)
     answers, came = asked.read(data, head.start, head.stop)
-    assert came == 5
+    assert came == 0  # few, and not the first ones: that is no answer cut short
     assert same(answers, (Flaw.UNDECODABLE, 1, 2, 3, 4, 5))
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import random
 
+import pytest
+
 from drivers.profile.binding import Places
 from drivers.sim import ber
 from drivers.snmp.looking import ABSENT_AGAIN_S, LOOK_DEADLINE_S, STARTING_AGAIN_S
@@ -134,3 +136,63 @@ async def test_an_agent_in_ever_other_trouble_takes_no_memory() -> None:
         assert len(wire_.asked) > 2 * MOST_BUILT
         assert isinstance(snmp._reader, OwnReader)
         assert len(snmp._reader._built) <= MOST_BUILT
+
+
+async def test_an_agent_that_refuses_everything_is_not_asked_for_each_thing_again() -> None:
+    """Error without index: two requests for each variable, every five seconds."""
+    clock, started = LaterClock(), False
+    answer = table(numbers(40))
+
+    def barren(request: ber.Request) -> bytes | None:
+        return answer(request) if started else echoed(request, 5, 0)
+
+    async with agent(barren, shared=Links(clock)) as (snmp, wire_):
+        places = Places(tuple(at(i) for i in range(40)))
+        for _ in range(60):
+            assert same(await snmp.fetch(places), [Flaw.DEVICE_FAULT] * 40)
+            clock.later_s += 2.0
+        assert len(wire_.asked) < 120 * 5
+        started = True
+        clock.later_s += STARTING_AGAIN_S
+        assert same(await snmp.fetch(places), range(40)), "but it is heard when it has come up"
+
+
+async def test_a_dead_agent_that_refused_everything_is_silent_and_not_refusing() -> None:
+    clock, alive = LaterClock(), True
+
+    def barren(request: ber.Request) -> bytes | None:
+        return echoed(request, 2, 0) if alive else None
+
+    async with agent(barren, shared=Links(clock, timeout_s=0.05)) as (snmp, _):
+        places = Places((at(0), at(1)))
+        for _ in range(60):
+            assert same(await snmp.fetch(places), [Flaw.REFUSED] * 2)
+            clock.later_s += 2.0
+        alive = False
+        clock.later_s += STARTING_AGAIN_S
+        await snmp.fetch(places)
+        clock.later_s += STARTING_AGAIN_S
+        assert same(await snmp.fetch(places), [Flaw.TIMEOUT] * 2)
+
+
+async def test_a_variable_without_value_does_not_hide_that_an_answer_was_cut_short() -> None:
+    values = numbers(20) | {(*COLUMN, 2): ber.Value(ber.NULL)}
+
+    def short(request: ber.Request) -> bytes:
+        return ber.response(request, [(n, values[n]) for n, _, _ in request.variables][:6])
+
+    async with agent(short) as (snmp, _):
+        expected = [0, 1, Flaw.UNDECODABLE, *range(3, 20)]
+        assert same(await snmp.fetch(Places(tuple(at(i) for i in range(20)))), expected)
+
+
+@pytest.mark.parametrize("turned", [False, True])
+async def test_one_name_with_two_values_has_none(turned: bool) -> None:
+    def twice(request: ber.Request) -> bytes:
+        rows = [(n, integer(n[-1])) for n, _, _ in request.variables]
+        rows += [(rows[0][0], integer(777)), rows[1]]
+        return ber.response(request, rows[::-1] if turned else rows)
+
+    async with agent(twice) as (snmp, _):
+        expected = [Flaw.UNDECODABLE, 1, 2, 3]
+        assert same(await snmp.fetch(Places(tuple(at(i) for i in range(4)))), expected)
