@@ -9,6 +9,7 @@ from typing import Final
 
 #: a gateway that was reached, and the unit behind it that was not
 NOT_BEHIND: Final = "the gateway is there, but says that unit {unit} does not answer"
+REFUSES: Final = "unit {unit} answers: {why}"
 SILENT: Final = "there is a connection, but unit {unit} is silent"
 HUNG_UP: Final = "the other side closes the connection: it may serve one client, who is another"
 JUNK: Final = "what unit {unit} sends is no answer: a wrong framing, rate or parity, or noise"
