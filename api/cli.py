@@ -37,6 +37,7 @@ Fail = Annotated[
     typer.Option("--fail", metavar="ELEMENT", help="Count this element as lost; may be repeated."),
 ]
 Port = Annotated[int, typer.Option(min=0, max=65535, help="Of page and API; 0 takes a free one.")]
+POLLED = "snmp://host, modbus://host/unit, http://host:port/path or mqtt://broker/topic."
 WARNINGS = 30  # logging.WARNING, without importing logging for --help
 Policy = Literal["efficiency", "throughput"]
 Loads = Annotated[
@@ -141,13 +142,15 @@ def check(
 
 @app.command()
 def poll(
-    target: Annotated[str, typer.Option(help="snmp://host, modbus://host/unit, http://host:port…")],
+    target: Annotated[str, typer.Option(help=POLLED)],
     profile: Annotated[str, typer.Option(help="Profile name, or auto.")] = "auto",
     auth: Annotated[
         str | None,
         typer.Option(help="Variable (or file:PATH) with the SNMP community, or a v3 user as JSON."),
     ] = None,
-    community: Annotated[str | None, typer.Option(help="SNMP v2c community.")] = None,
+    community: Annotated[
+        str | None, typer.Option(help="SNMP v2c community; public if not named.")
+    ] = None,
     once: Annotated[bool, typer.Option("--once", help="One look, then stop.")] = False,
     record: Annotated[
         str | None, typer.Option(metavar="FILE", help="Write a capture, scrubbed.")

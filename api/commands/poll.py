@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json as json_text
+import os
 import random
 import sys
 from collections.abc import Mapping, Sequence
@@ -15,6 +16,7 @@ from typing import Any
 from api.commands.poll_auth import credentials_from
 from api.commands.poll_mqtt import kept_only, listening, published_at
 from api.commands.poll_record import Recorder, refused
+from api.commands.poll_words import named, no_profile, nothing_read, silence, unknown_by_itself
 from api.commands.refusing import refuse_words
 from drivers.address import Address, parse_address
 from drivers.catalog import build_transport, profiles
@@ -76,14 +78,15 @@ def poll(
         target: an SNMP or Modbus address or a page, see `drivers.address`, or
             `mqtt[s]://broker[:port]/topic`.
         auth: where the SNMP community or user stands; see `credentials_from`.
-        community: the community itself; wins over `auth`.
+        community: the community itself; only one of the two.
         once: one look; implied by `json`, which promises one document.
         record: file for a capture of the last look; one that is there is not overwritten.
         json: print the document of contracts.md instead of a table.
         reader: "own", or "reference" for a second opinion on an SNMP or Modbus device.
 
     Returns:
-        Exit code: 0 read, 1 no answer or unknown device, 2 wrong usage.
+        Exit code: 0 read, whatever the checks say; 1 no answer, unknown device, or no value at
+        all; 2 wrong usage.
     """
     try:
         address = published_at(target) or parse_address(target)
@@ -91,9 +94,9 @@ def poll(
         if address.protocol not in PROTOCOLS or (address.scheme == "mqtt" and not address.host):
             raise ValueError(f"{target}: poll asks devices at {FORMS}")
         if profile != "auto" and chosen is None:
-            raise ValueError(f"no profile {profile!r}; there are: {', '.join(profiles())}")
+            raise ValueError(no_profile(profile, profiles()))
         if profile == "auto" and address.scheme != "snmp":
-            raise ValueError("--profile auto goes by sysObjectID, so it needs an snmp:// target")
+            raise ValueError(unknown_by_itself(address.protocol, profiles().values()))
         if chosen is not None and chosen.protocol != address.protocol:
             raise ValueError(f"profile {profile} speaks {chosen.protocol}, not {address.protocol}")
         if reader not in READERS:
@@ -114,8 +117,14 @@ def poll(
         )
     except Unanswered as error:
         return refuse_words(f"wattkeeper poll: {error}", json=json)
+    except BrokenPipeError:  # `| head` has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
     except OSError as error:
         return refuse_words(f"wattkeeper poll: {error}", json=json)
+    except ModuleNotFoundError as error:  # the second opinion comes with the development tools
+        words = f"--reader {reader} needs the Python package {error.name}"
+        return refuse_words(f"wattkeeper poll: {words}", json=json, code=USAGE)
     except KeyboardInterrupt:
         return 0
 
@@ -151,17 +160,18 @@ async def _poll(
         strange: tuple[CheckResult, ...] | None = None
         while True:
             due_s = clock.monotonic_s() + period_s
-            look = await _look(device, target)
+            look = await _look(device, target, silence(address, credentials.kind))
             if strange is None:
                 strange = () if chosen is None else await _strange(device)
             kept = kept_only(transport) if address.scheme == "mqtt" else ()
-            look = replace(look, checks=(*look.checks, *agreed, *strange, *kept))
+            empty = nothing_read(profile.profile, look.readings)
+            look = replace(look, checks=(*look.checks, *agreed, *strange, *kept, *empty))
             if recorder is not None:
                 told = look.answers, look.readings, look.identity
                 await recorder.write(device, found, *told)
             print(_document(look, target) if json else _table(look, target), flush=True)  # noqa: T201
             if once:
-                return 0
+                return int(bool(empty))
             await asyncio.sleep(max(due_s - clock.monotonic_s(), 0.0))
     finally:
         await device.close()
@@ -180,12 +190,13 @@ async def _recognise(
         await agent.close()
     if claim is None:
         spoken = {"community": "v2c", "community_v1": "v1"}.get(credentials.kind, "v3")
-        why = f": {agent.trouble}" if agent.trouble else ""
-        raise Unanswered(f"{target} does not answer (SNMP {spoken}, sysObjectID){why}")
+        why = agent.trouble or silence(address, credentials.kind)
+        raise Unanswered(f"{target} does not answer (SNMP {spoken}, sysObjectID): {why}")
     try:
         return recognise(known, claim)
     except Unclear as error:
-        raise Unanswered(f"{target}: {error}") from None
+        more = "" if error.alike else "; name a --profile, or describe it (docs/profiles.md)"
+        raise Unanswered(f"{target}: {error}{more}") from None
 
 
 async def _strange(device: ProfiledDevice) -> tuple[CheckResult, ...]:
@@ -218,7 +229,7 @@ async def _rows(profile: Profile, transport: Transport) -> dict[str, tuple[RowNa
     return await find_rows(profile, transport)
 
 
-async def _look(device: ProfiledDevice, target: str) -> Look:
+async def _look(device: ProfiledDevice, target: str, silent: str) -> Look:
     clock = SystemClock()
     started_s, before = clock.monotonic_s(), device.transport.requests
     identity = await device.identify()
@@ -228,9 +239,11 @@ async def _look(device: ProfiledDevice, target: str) -> Look:
         told = await device.fetch(layout)
         answers.update(told)
         readings.extend(zip(layout.points, device.decoded(layout, told), strict=True))
-    if device.trouble or all(answer is Flaw.TIMEOUT for answer in answers.values()):
-        why = f": {device.trouble}" if device.trouble else ""
-        raise Unanswered(f"{target} does not answer{why}")
+    dumb = all(answer is Flaw.TIMEOUT for answer in answers.values())
+    if dumb or (device.trouble and all(isinstance(a, Flaw) for a in answers.values())):
+        why = device.trouble or silent
+        deed = "does not answer" if dumb else "gives no value"
+        raise Unanswered(f"{target} {deed}{': ' if why else ''}{why}")
     profile = device.binding.profile
     absent = _absent(device, readings)
     kept = [(spec, d) for spec, d in readings if spec.id not in absent]
@@ -311,14 +324,13 @@ def shown_amount(spec: PointSpec, value: float | None) -> tuple[str, str]:
     unit = "%" if percent else "" if kind.unit in ("1", "code") else kind.unit
     if value is None:
         return "-", unit
-    return f"{100.0 * value if percent else value:.10g}", unit
+    value *= 100.0 if percent else 1.0
+    # Whole numbers whole; of others no meter has more than the seven digits of a float register.
+    return f"{value:.0f}" if value == int(value) else f"{value:.7g}", unit
 
 
 def _table(look: Look, target: str) -> str:
-    identity = look.identity
-    named = (identity.vendor, identity.model, identity.firmware, identity.serial)
-    who = " ".join(name for name in named if name)
-    lines = [f"{target}  {look.profile.profile}  {who}"]
+    lines = [f"{target}  {look.profile.profile}  {named(look.identity)}"]
     for spec, decoded in look.readings:
         reading = _reading(spec, decoded)
         value, unit = shown_amount(spec, reading["value"])

@@ -26,11 +26,14 @@ def credentials_from(auth: str | None, community: str | None) -> Credentials:
         auth: name of an environment variable, or `file:PATH`. In it stands a v2c community, or a
             JSON object with the keys of an entry of `auth:` in a facility file, the secrets
             themselves in it: `{"kind": "snmpv3", "user": …, "digest": …, "secret": …}`.
-        community: a v2c community; wins over `auth`.
+        community: a v2c community.
 
     Raises:
-        ValueError: nothing there, or no such credentials; the text holds no secret.
+        ValueError: both are given, nothing is there, or no such credentials; the text holds no
+            secret.
     """
+    if community is not None and auth is not None:
+        raise ValueError("--auth and --community: name one of them")
     if community is not None:
         return Credentials(secret=community)
     if auth is None:

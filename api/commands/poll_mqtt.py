@@ -16,7 +16,8 @@ from facility.clock import Clock
 def published_at(target: str) -> Address | None:
     """The broker and topic of a target; None where it is no broker's.
 
-    A topic with `#` or `?` in its name is written with %23 or %3F.
+    One slash ends the broker; a topic that begins with one has two. A topic with `#` or `?` in its
+    name is written with %23 or %3F.
 
     Raises:
         ValueError: no host, a login in the address, or no topic of one device.
@@ -24,7 +25,7 @@ def published_at(target: str) -> Address | None:
     if not target.startswith(("mqtt://", "mqtts://")):
         return None
     url = urlsplit(target)
-    topic = unquote(url.path.strip("/"))
+    topic = unquote(url.path.removeprefix("/").rstrip("/"))
     if url.username is not None or url.password is not None:
         raise ValueError("a login is not for the address; name it with --auth")
     if not url.hostname or url.query:

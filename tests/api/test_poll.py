@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import socket
+import sys
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -82,8 +83,9 @@ def test_a_profile_that_another_device_is_for_is_a_failed_check(
     said = capsys.readouterr()
     assert "nothing that pdu/eaton-epdu reads" in said.out + said.err
     assert "pdu/apc-rpdu2" in said.out + said.err
-    assert poll("pdu/hpe-mapdu", addresses["pdu"], None, "public", True, None, True) == 0
+    assert poll("pdu/hpe-mapdu", addresses["pdu"], None, "public", True, None, True) == 1
     checks = json.loads(capsys.readouterr().out)["checks"]
+    assert any(c["check"] == "something can be read" and not c["ok"] for c in checks)
     strange = next(c for c in checks if c["check"] == "the profile is for this device")
     assert not strange["ok"]
     assert "pdu/apc-rpdu2" in strange["detail"]
@@ -185,3 +187,13 @@ def test_the_community_comes_from_the_environment(
     assert poll("auto", addresses["pdu"], "PDU_COMMUNITY", None, True, None, True) == 0
     captured = capsys.readouterr()
     assert "s3cret" not in captured.out + captured.err
+
+
+def test_a_reader_that_is_not_installed_was_an_internal_error(
+    addresses: dict[str, str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.delitem(sys.modules, "drivers.modbus.reference", raising=False)
+    monkeypatch.setitem(sys.modules, "pymodbus", None)
+    asked = ("cdu/wattkeeper-sim", addresses["cdu"], None, None, True, None, False, "reference")
+    assert poll(*asked) == 2
+    assert "--reader reference needs the Python package pymodbus" in capsys.readouterr().err

@@ -22,7 +22,12 @@ USER = {
 
 def test_without_a_word_it_is_the_public_community() -> None:
     assert credentials_from(None, None) == Credentials("community", None, "public")
-    assert credentials_from("IGNORED", "named") == Credentials("community", None, "named")
+    assert credentials_from(None, "named") == Credentials("community", None, "named")
+
+
+def test_of_two_logins_one_was_taken_without_a_word() -> None:
+    with pytest.raises(ValueError, match="name one of them"):
+        credentials_from("UPS", "named")
 
 
 def test_a_variable_holds_a_community_or_a_user(monkeypatch: pytest.MonkeyPatch) -> None:
