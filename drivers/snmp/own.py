@@ -13,6 +13,7 @@ from drivers.address import Address
 from drivers.credentials import Credentials
 from drivers.snmp import ber, pdu
 from drivers.snmp.community import V1, V2C, Envelope
+from drivers.snmp.lookups import Lookups
 from drivers.snmp.question import Oid, Question, Reply, listed, variables_of
 from drivers.snmp.v3 import session
 from drivers.snmp.values import recall
@@ -177,7 +178,6 @@ class OwnReader:
         return None
 
     async def _resolve(self) -> Sockaddr | None:
-        loop = asyncio.get_running_loop()
         where = (self._address.host, self._address.port)
         try:
             # A numeric address needs no thread and no name server.
@@ -185,7 +185,7 @@ class OwnReader:
         except (OSError, UnicodeError):
             try:
                 async with asyncio.timeout(self._links.timeout_s):
-                    found = await loop.getaddrinfo(*where, type=socket.SOCK_DGRAM)
+                    found = await self._links.shared(Lookups, "names", Lookups).find(*where)
             except (OSError, TimeoutError, UnicodeError):  # the last: no name at all
                 self.trouble = f"{self._address.host} is not known by name"
                 return None

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import errno
 import socket
+import threading
 from typing import Any
 
 import pytest
@@ -63,3 +65,28 @@ async def test_a_request_that_found_no_room_is_repeated_and_makes_no_device_dead
     async with agent(table(numbers(3)), timeout_s=0.1) as (snmp, _):
         monkeypatch.setattr(socket, "socket", Full)
         assert same(await snmp.fetch(Places((at(1), at(2)))), (1, 2))
+
+
+async def test_a_name_server_that_is_gone_keeps_no_log_in_waiting(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Look-ups held all threads of the event loop, long after their devices had given up."""
+    over = threading.Event()
+
+    def hangs(_host: str, _port: int, **more: Any) -> list[Any]:
+        if more.get("flags") != socket.AI_NUMERICHOST:
+            over.wait(10.0)
+        raise OSError("no name server")
+
+    monkeypatch.setattr(socket, "getaddrinfo", hangs)
+    shared = links(0.05)
+    agents = [
+        SnmpTransport(Address("snmp", f"pdu-{i}.example", 161), shared, Credentials())
+        for i in range(40)
+    ]
+    try:
+        await asyncio.gather(*(snmp.fetch(Places((at(1),))) for snmp in agents))
+        async with asyncio.timeout(5.0):
+            assert await asyncio.to_thread(lambda: "a log-in") == "a log-in"
+    finally:
+        over.set()
