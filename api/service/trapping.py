@@ -16,7 +16,7 @@ from api.hall import Feed
 from drivers.address import parse_address
 from drivers.collect import Collector
 from drivers.credentials import Credentials
-from drivers.traps.receiver import Trap, TrapReceiver
+from drivers.traps.receiver import Trap, TrapReceiver, plain_address
 from facility.clock import Clock
 from facility.commands import AlarmEvent, Severity
 from facility.config import DeviceConfig, Facility
@@ -28,6 +28,8 @@ KIND: Final = "trap"
 STANDS_S: Final = 60.0
 #: traps that stand at once; more are looked after but not shown
 MOST: Final = 256
+#: of them, of one device: whoever sends ever other names leaves room for the others
+MOST_OF_ONE: Final = 16
 #: how often names of devices are looked up again, and how often old traps are taken down, seconds
 LOOK_UP_S: Final = 300.0
 TIDY_S: Final = 2.0
@@ -114,7 +116,8 @@ class Trapping:
                 trap.at_ms,
             )
             if event.key not in self._standing:
-                if len(self._standing) >= MOST:
+                of_one = sum(e.subject == device for e, _ in self._standing.values())
+                if len(self._standing) >= MOST or of_one >= MOST_OF_ONE:
                     continue
                 log.info("trap", device=device, name=trap.name, sender=trap.sender)
                 self._news.append(event)
@@ -153,12 +156,16 @@ class Trapping:
                 continue
 
     async def _know_senders(self) -> None:
+        # Names may take long, one after the other, when the name server is gone.
+        self._receiver.expect(await senders(self._devices, by_name=False))
         while True:
             self._receiver.expect(await senders(self._devices))
             await asyncio.sleep(LOOK_UP_S)
 
 
-async def senders(devices: Mapping[str, DeviceConfig]) -> dict[str, tuple[str, ...]]:
+async def senders(
+    devices: Mapping[str, DeviceConfig], *, by_name: bool = True
+) -> dict[str, tuple[str, ...]]:
     """IP address -> the devices that are there; a name that nobody knows is left out."""
     found: dict[str, list[str]] = {}
     for name, entry in devices.items():
@@ -166,18 +173,20 @@ async def senders(devices: Mapping[str, DeviceConfig]) -> dict[str, tuple[str, .
             host = parse_address(entry.address).host
         except ValueError:
             continue
-        for address in await _addresses(host):
+        for address in await _addresses(host, by_name=by_name):
             found.setdefault(address, []).append(name)
     return {address: tuple(names) for address, names in found.items()}
 
 
-async def _addresses(host: str) -> tuple[str, ...]:
+async def _addresses(host: str, *, by_name: bool) -> tuple[str, ...]:
     if not host or host.startswith("/"):
         return ()
     try:
-        return (str(ipaddress.ip_address(host)),)
+        # As the receiver sees it: IPv4 as itself, IPv6 without a zone.
+        return (plain_address(str(ipaddress.ip_address(host))),)
     except ValueError:
-        pass
+        if not by_name:
+            return ()
     try:
         answers = await asyncio.get_running_loop().getaddrinfo(host, None, type=socket.SOCK_DGRAM)
     except (OSError, UnicodeError):  # the latter: no name at all

@@ -11,7 +11,7 @@ from collections.abc import AsyncIterator, Iterable
 import pytest
 
 from api.hall import Feed
-from api.service.trapping import KIND, STANDS_S, Trapping, senders
+from api.service.trapping import KIND, MOST, MOST_OF_ONE, STANDS_S, Trapping, senders
 from drivers.collect import Collector
 from drivers.credentials import Credentials
 from drivers.device import ProfiledDevice
@@ -145,10 +145,43 @@ async def test_senders_are_found_by_address_and_by_name() -> None:
             "pdu-1": device_at("snmp://localhost"),
             "cdu-1": device_at("modbus://192.0.2.7/3"),
             "cdu-2": device_at("modbus://192.0.2.7/4"),
+            "sensor-6": device_at("snmp://[fe80::7%eth0]"),
             "gone": device_at("snmp://no-such-host.invalid"),
+            "no name": device_at("snmp://pdu..example"),
             "sensor": device_at("mqtt:a/b"),
         }
     )
     assert {"ups-1", "pdu-1"} <= set(found["127.0.0.1"])
     assert found["192.0.2.7"] == ("cdu-1", "cdu-2")
+    assert found["fe80::7"] == ("sensor-6",)
     assert not any("gone" in names or "sensor" in names for names in found.values())
+
+
+async def test_numeric_senders_are_known_before_any_name_is_asked_for(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """With the name server gone all traps were a stranger's, for half a minute a name."""
+
+    def asked(*_where: object, **_more: object) -> list[object]:
+        raise AssertionError("a name server was asked")
+
+    monkeypatch.setattr(socket, "getaddrinfo", asked)
+    devices = {"a": device_at("snmp://name.example"), "b": device_at("snmp://192.0.2.7")}
+    assert await senders(devices, by_name=False) == {"192.0.2.7": ("b",)}
+
+
+def test_a_device_that_sends_ever_other_names_leaves_room_for_the_others() -> None:
+    async def main(clock: LoopClock) -> None:
+        hall = Hall(clock)
+        telling = asyncio.create_task(hall.trapping._tell())
+        for i in range(2 * MOST):
+            hall.trapping.heard(Trap(("ups-1",), "127.0.0.1", (1, 3, i), "x", 5))
+        hall.trapping.heard(Trap(("ups-2",), "127.0.0.2", ON_BATTERY, "UPS on battery", 5))
+        await asyncio.sleep(1.0)
+        assert sum(e.subject == "ups-1" for e in hall.events) == MOST_OF_ONE
+        assert "ups-2" in {e.subject for e in hall.events}
+        telling.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await telling
+
+    in_virtual_time(main)
