@@ -2,8 +2,8 @@
 
 One connection, one request at a time. Where frames carry a transaction number, a late answer is
 recognised by it and the link is kept; where they do not (RTU), the link is dropped after a
-silence, and on a serial line, which cannot be dropped, the unit is left alone until its late
-answer has passed. So no answer is ever taken for that of another request.
+silence, and what a unit still owes is remembered (`owed.py`), so that it is asked next for what
+cannot be mistaken. So no answer is ever taken for that of another request.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ import structlog
 
 from drivers.address import Address
 from drivers.modbus.framing import Frame, Framing, Garbled, Mbap, Rtu
+from drivers.modbus.owed import Owed
 from drivers.modbus.pdu import NOBODY_THERE
 from drivers.modbus.tempo import MOST, Tempo
 from drivers.modbus.turns import Turns
@@ -52,6 +53,7 @@ class Fault(Enum):
     HUNG_UP = "the connection was closed"
     GARBLED = "what came is no answer"
     MISMATCHED = "the answer was to another request"
+    CROWDED = "the line was busy with others"
 
 
 class _Asked(NamedTuple):
@@ -93,11 +95,18 @@ class ModbusLink:
         self._transaction = self._rng.randrange(1, 0x10000)
         self._asked: _Asked | None = None
         self._overdue: dict[int, tuple[int, float]] = {}
+        self._owed = Owed()
 
     @property
     def numbered(self) -> bool:
         """Whether an answer tells which request it belongs to."""
         return self._framing.numbered
+
+    def owed(self, unit: int, function: int) -> frozenset[int]:
+        """Lengths of answers that may still come, and be mistaken for that to the next request."""
+        if self.numbered:
+            return frozenset()
+        return self._owed.sizes(unit, function, self._clock.monotonic_s())
 
     @property
     def shared(self) -> bool:
@@ -122,7 +131,13 @@ class ModbusLink:
         return self._units[unit]
 
     async def ask(
-        self, unit: int, request: bytes, size: int, *, urgent: bool = False
+        self,
+        unit: int,
+        request: bytes,
+        size: int,
+        *,
+        urgent: bool = False,
+        by_s: float = float("inf"),
     ) -> bytes | Fault:
         """Send one PDU and wait for the answer's. The caller has the turn.
 
@@ -131,6 +146,7 @@ class ModbusLink:
             request: the PDU.
             size: bytes that the PDU of its answer has.
             urgent: try to connect although the link is being left alone; wait the usual timeout.
+            by_s: until when an answer is waited for at most; monotonic.
         """
         if self._wire is None and not await self._connect(urgent):
             return Fault.AWAY
@@ -149,17 +165,17 @@ class ModbusLink:
         loop = asyncio.get_running_loop()
         self._transaction = transaction = self._transaction % 0xFFFF + 1
         answer: asyncio.Future[bytes | Fault] = loop.create_future()
-        self._asked = _Asked(transaction, unit, request[0], size, now_s, answer)
+        self._asked = asked = _Asked(transaction, unit, request[0], size, now_s, answer)
         if not self.numbered:
             self._framing.reset()
         wire_s = self._line_s(len(request) + size + 2 * RTU_FRAME)
-        wait_s = self._wait_s(unit, urgent) + wire_s
+        wait_s = min(self._wait_s(unit, urgent) + wire_s, max(by_s - now_s, 0.0))
         expiry = loop.call_later(wait_s, _settle, answer, Fault.SILENT)
         wire.write(self._framing.wrap(transaction, unit, request))
         try:
             outcome = await answer
         except asyncio.CancelledError:
-            self._unanswered(transaction, unit, now_s)
+            self._unanswered(asked)
             raise
         finally:
             expiry.cancel()
@@ -169,13 +185,16 @@ class ModbusLink:
             self._answered()
         elif outcome is Fault.SILENT:
             self._silences += 1
-            self._unanswered(transaction, unit, now_s)
+            self._unanswered(asked)
         elif outcome is not Fault.HUNG_UP:
             self.odd[outcome.value] += 1
+            self._unanswered(asked)
             if outcome is Fault.GARBLED:
-                self.drop()
-            else:
-                self._unanswered(transaction, unit, now_s)
+                if self._serial is None:
+                    self.drop()
+                else:  # noise before an answer, say: let what follows pass
+                    mean_s = self._units[unit].mean_s
+                    await asyncio.sleep(min(wait_s, max(2.0 * mean_s, LEAST_GRACE_S) + wire_s))
         return outcome
 
     def drop(self) -> None:
@@ -184,8 +203,7 @@ class ModbusLink:
         self._generation += 1
         self._silences = 0
         self._framing.reset()
-        if self.numbered:
-            self._overdue.clear()
+        self._overdue.clear()
         if wire is not None:
             wire.close()
 
@@ -244,16 +262,16 @@ class ModbusLink:
         elif "pause_between_requests" in self._quirks:
             self._ready_s = self._clock.monotonic_s() + PAUSE_BETWEEN_REQUESTS_S
 
-    def _unanswered(self, transaction: int, unit: int, at_s: float) -> None:
+    def _unanswered(self, asked: _Asked) -> None:
         """Nobody waits for this answer any more: see to it that nobody else takes it."""
         if self.numbered:
             while len(self._overdue) >= MOST_OVERDUE:
                 self._overdue.pop(next(iter(self._overdue)))
-            self._overdue[transaction] = (unit, at_s)
+            self._overdue[asked.transaction] = (asked.unit, asked.at_s)
             if self._silences >= HALF_OPEN_AFTER:
                 self.drop()
         else:
-            self._overdue[unit] = (unit, at_s)
+            self._owed.add(asked.unit, asked.function, asked.size, asked.at_s)
             if self._serial is None:
                 self.drop()
 
@@ -290,24 +308,29 @@ class ModbusLink:
 
     def _take(self, frame: Frame) -> None:
         asked = self._asked
-        number = frame.unit if frame.transaction is None else frame.transaction
         if asked is not None and not asked.answer.done() and self._fits(frame, asked):
-            self._settle(Fault.GARBLED if frame.unit != asked.unit else frame.pdu)
-        elif number in self._overdue:
-            unit, at_s = self._overdue.pop(number)
-            self._late(unit, self._clock.monotonic_s() - at_s, frame.pdu)
-        else:
-            self.odd[STRAY] += 1
-            if self.odd[STRAY] == 1:  # a device that miscounts does so all day
-                log.warning(STRAY, endpoint=self.name, unit=frame.unit)
             if not self.numbered:
-                self._settle(Fault.GARBLED)
-            elif asked is not None:
-                # An answer that came twice, and ours is still on its way; or ours, miscounted.
-                grace_s = max(2.0 * self._units[asked.unit].mean_s, LEAST_GRACE_S)
-                asyncio.get_running_loop().call_later(
-                    grace_s, _settle, asked.answer, Fault.MISMATCHED
-                )
+                self._owed.answered(asked.unit, frame.pdu, asked.size, asked.at_s)
+            self._settle(Fault.GARBLED if frame.unit != asked.unit else frame.pdu)
+            return
+        if frame.transaction is None:
+            unit, at_s = frame.unit, self._owed.came(frame.unit, frame.pdu)
+        else:
+            unit, at_s = self._overdue.pop(frame.transaction, (frame.unit, None))
+        if at_s is not None:
+            self._late(unit, self._clock.monotonic_s() - at_s, frame.pdu)
+            return
+        self.odd[STRAY] += 1
+        if self.odd[STRAY] == 1:  # a device that miscounts does so all day
+            log.warning(STRAY, endpoint=self.name, unit=frame.unit)
+        if asked is None or asked.answer.done():
+            return
+        if self.numbered:
+            # An answer that came twice, and ours is still on its way; or ours, miscounted.
+            grace_s = max(2.0 * self._units[asked.unit].mean_s, LEAST_GRACE_S)
+            asyncio.get_running_loop().call_later(grace_s, _settle, asked.answer, Fault.MISMATCHED)
+        elif frame.unit == asked.unit:
+            self._settle(Fault.GARBLED)
 
     def _fits(self, frame: Frame, asked: _Asked) -> bool:
         if frame.transaction is not None:

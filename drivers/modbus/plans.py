@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from drivers.modbus.pdu import read_request
+from drivers.modbus.pdu import FUNCTIONS, read_request
 from drivers.profile import ModbusLimits, Quirk
 from drivers.profile.binding import ModbusAt, Places
 from drivers.profile.codec import Answer
@@ -84,18 +84,44 @@ def halves_of(
 
 
 def probe_of(plan: Plan, turn: int) -> Piece | None:
-    """One cheap question whose answer differs in length from that to the last one.
+    """One cheap question, each time to another part of the device: some parts may be mute.
 
-    So a late answer to the last question is never taken for that to this one.
+    Its answer differs in length from that to the last one.
     """
     if not plan.pieces:
         return None
-    function, address, count = plan.pieces[0].spans[0]
+    function, address, count = plan.pieces[turn // 2 % len(plan.pieces)].spans[0]
     longer = 8 if function in ("coil", "discrete") else 1
     count = min(count, 2)
     if turn % 2 and address + count + longer <= 65536:
         count += longer
     return piece_of(Block(function, address, count), ())
+
+
+def unlike(plan: Plan, function: int, sizes: Collection[int]) -> Piece | None:
+    """The cheapest question whose answer has none of these lengths; None when there is none.
+
+    What the device surely has comes first: single places and whole blocks, then more than those.
+    """
+    blocks = [piece.block for piece in plan.pieces if FUNCTIONS[piece.block.function] == function]
+    spans = [span for p in plan.pieces for span in p.spans if FUNCTIONS[span[0]] == function]
+    known = {*blocks, *(Block(*span) for span in spans)}
+    longer = 8 if function <= 2 else 1
+    more = [
+        Block(b.function, b.address, b.count + longer * step)
+        for b in sorted(known, key=_count)[:1]
+        for step in range(1, len(sizes) + 1)
+        if b.address + b.count + longer * step <= 65536
+    ]
+    for block in (*sorted(known, key=_count), *more):
+        piece = piece_of(block, ())
+        if piece.size not in sizes:
+            return piece
+    return None
+
+
+def _count(block: Block) -> tuple[int, int]:
+    return block.count, block.address
 
 
 @dataclass

@@ -92,6 +92,7 @@ class Tempo:
     def late(self, took_s: float) -> None:
         """Its answer came, so long after the question, when nobody waited any more."""
         self._known_slow = True
+        took_s = min(took_s, MOST * self._timeout_s)  # what a broken link held back for minutes
         self._mean_s = max(self._mean_s or 0.0, took_s)
         self._spread_s = max(self._spread_s, took_s / 8.0)
         self._wider = 1.0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Final
 from weakref import WeakKeyDictionary
 
@@ -19,7 +20,7 @@ from drivers.modbus.pdu import (
     words_of,
     write_request,
 )
-from drivers.modbus.plans import Learnt, Piece, Plan, halves_of, piece_of, probe_of
+from drivers.modbus.plans import Learnt, Piece, Plan, halves_of, piece_of, probe_of, unlike
 from drivers.modbus.wires import Dial
 from drivers.profile import ModbusLimits, Quirk
 from drivers.profile.binding import At, ModbusAt, Places
@@ -28,8 +29,12 @@ from drivers.profile.plan import Block
 from drivers.transport import Links, WriteReply
 from facility.points import Flaw
 
-#: no look takes longer; what was not read by then is a timeout
+#: no look takes longer; what was not read by then is a timeout, and read first by the next one
 LOOK_S: Final = 5.0
+#: the last answer of a look is waited for so much longer at most, seconds
+OVERTIME_S: Final = 0.8
+#: a look that ended before all was read, where the line or the unit is too slow for its map
+CUT_SHORT: Final = "a look ended before all was read"
 #: a busy unit is asked again after these, seconds
 BUSY_AGAIN_S: Final = (0.1, 0.2, 0.4)
 #: an answer that is none is asked for once more
@@ -39,7 +44,29 @@ SPLITS: Final = 40
 #: a unit that was silent so often in a row has been away, and may have restarted
 AWAY_AFTER: Final = 3
 
+#: questions that may be asked to find out which answer belongs to which
+STEPS: Final = 2
+
 Read = tuple[int, ...] | Flaw
+
+
+@dataclass(slots=True)
+class _Look:
+    """One look on its way.
+
+    Attributes:
+        answers: what is known so far of each place.
+        ends_s: when it has to be over; monotonic.
+        splits: requests that it may still spend on looking for refused places.
+        crowded: whether the turn on the line did not come in time.
+    """
+
+    places: Places
+    plan: Plan
+    answers: list[Answer]
+    ends_s: float
+    splits: int = SPLITS
+    crowded: bool = False
 
 
 class ModbusTransport:
@@ -66,8 +93,8 @@ class ModbusTransport:
         self._learnt = Learnt()
         self._unsure = asyncio.Lock()
         self._probes = 0
-        self._splits = 0
-        self._ends_s = 0.0
+        #: where a look that ended too early is gone on with: function and address of a block
+        self._resume: WeakKeyDictionary[Places, tuple[str, int]] = WeakKeyDictionary()
         self.host = address.host
         self.requests = 0
 
@@ -100,23 +127,34 @@ class ModbusTransport:
         answers = plan.blank.copy()
         if tempo.waiting or link.waiting:
             return answers
-        self._ends_s, self._splits = now_s + LOOK_S, SPLITS
-        if tempo.failures and not await self._speaks(plan):
-            link.rest()
-            return answers
-        for piece in plan.pieces:
-            if self._clock.monotonic_s() > self._ends_s:
-                break
-            read = await self._read(piece)
-            if read is Flaw.REFUSED:
-                await self._split(piece, places, answers)
-            elif not _fill(answers, piece, read):
-                break
-        else:
+        look = _Look(places, plan, answers, now_s + LOOK_S)
+        if (not tempo.failures or await self._speaks(look)) and await self._read_all(look):
             for function, address, count in doubtful:
-                await self._doubt(piece_of(Block(function, address, count), ()))
+                await self._doubt(piece_of(Block(function, address, count), ()), look)
         link.rest()
         return answers
+
+    async def _read_all(self, look: _Look) -> bool:
+        """Read the blocks, beginning where the last look had to end; False when this one had to."""
+        pieces, places = look.plan.pieces, look.places
+        from_ = self._resume.pop(places, None)
+        if from_ is not None:
+            at = next((i for i, p in enumerate(pieces) if _key(p) >= from_), 0)
+            pieces = pieces[at:] + pieces[:at]
+        for i, piece in enumerate(pieces):
+            if i and self._over(look, self._tempo.mean_s):
+                self._link.odd[CUT_SHORT] += 1
+                self._resume[places] = _key(piece)
+                return False
+            read = await self._read(piece, look)
+            if read is Flaw.REFUSED:
+                await self._split(piece, look)
+            elif not _fill(look.answers, piece, read):
+                # The others are read first next time: it may be this block that is mute.
+                after = piece if look.crowded else pieces[(i + 1) % len(pieces)]
+                self._resume[places] = _key(after)
+                return False
+        return True
 
     async def put(self, place: At, raw: Raw) -> WriteReply:
         """Write once: function 5 for a coil, 6 or 16 for registers; before all waiting reads."""
@@ -156,25 +194,49 @@ class ModbusTransport:
             self._plans[places] = plan
         return plan
 
-    async def _speaks(self, plan: Plan) -> bool:
+    async def _speaks(self, look: _Look) -> bool:
         """Whether a unit that was silent answers one cheap question now."""
         link, tempo = self._link, self._tempo
         if self._clock.monotonic_s() < link.probe_again_s:
             return False
         self._probes += 1
-        probe = probe_of(plan, self._probes)
+        probe = probe_of(look.plan, self._probes)
         if probe is None:
             return True
         failures = tempo.failures
-        read = await self._read(probe)
+        if link.owed(self._unit, probe.request[0]):
+            spoke = await self._in_step(probe.request[0], look)
+        else:
+            spoke = await self._read(probe, look) is not Flaw.TIMEOUT
         link.probed()
-        if read is Flaw.TIMEOUT:
-            return False
-        if failures >= AWAY_AFTER:
+        if spoke and failures >= AWAY_AFTER:
             self._learnt.forget()
-        return True
+        return spoke
 
-    async def _read(self, piece: Piece) -> Read:
+    async def _in_step(self, function: int, look: _Look) -> bool:
+        """Whether the unit answers a question whose answer cannot be that to an earlier one."""
+        link, tempo = self._link, self._tempo
+        for _ in range(STEPS):
+            probe = unlike(look.plan, function, link.owed(self._unit, function))
+            if probe is None:
+                break
+            answer = await self._ask(probe, look)
+            if isinstance(answer, bytes):
+                code = exception_of(probe.request, answer)
+                if code is None:
+                    tempo.answered(link.took_s)
+                    return True
+                if code in NOBODY_THERE:
+                    tempo.absent(link.took_s, shared=link.shared)
+                    return False
+            elif answer in (Fault.AWAY, Fault.CROWDED):
+                return False
+            elif answer is Fault.SILENT:
+                break
+        tempo.silent(link.took_s, shared=link.shared)
+        return False
+
+    async def _read(self, piece: Piece, look: _Look) -> Read:
         """One read; TIMEOUT when nothing came, REFUSED for a bad address, UNDECODABLE for junk.
 
         A read may be repeated: when the connection was closed under it, when a unit that used to
@@ -183,8 +245,11 @@ class ModbusTransport:
         link, tempo = self._link, self._tempo
         silent, junk, busy = 2 if tempo.known else 1, GARBLED_TRIES, 0
         closed = 1 if tempo.failures else link.tries()
+        function = piece.request[0]
         while True:
-            answer = await self._ask(piece)
+            if link.owed(self._unit, function) and not await self._in_step(function, look):
+                return Flaw.TIMEOUT
+            answer = await self._ask(piece, look)
             if isinstance(answer, bytes):
                 code = exception_of(piece.request, answer)
                 if code in NOBODY_THERE:
@@ -193,12 +258,13 @@ class ModbusTransport:
                 tempo.answered(link.took_s)
                 if code is None:
                     return self._words(piece, answer)
-                if code == BUSY and busy < len(BUSY_AGAIN_S) and not self._over(BUSY_AGAIN_S[busy]):
-                    await asyncio.sleep(BUSY_AGAIN_S[busy])
+                wait_s = BUSY_AGAIN_S[min(busy, len(BUSY_AGAIN_S) - 1)]
+                if code == BUSY and busy < len(BUSY_AGAIN_S) and not self._over(look, wait_s):
+                    await asyncio.sleep(wait_s)
                     busy += 1
                     continue
                 return Flaw.REFUSED if code in ILLEGAL_ADDRESS else Flaw.DEVICE_FAULT
-            if answer is Fault.AWAY:
+            if answer in (Fault.AWAY, Fault.CROWDED):
                 return Flaw.TIMEOUT
             if answer is Fault.HUNG_UP:
                 closed -= 1
@@ -207,7 +273,7 @@ class ModbusTransport:
                     return Flaw.TIMEOUT
             elif answer is Fault.SILENT:
                 silent -= 1
-                if not silent or not link.numbered or self._over(link.took_s):
+                if not silent or not link.numbered or self._over(look, link.took_s):
                     tempo.silent(link.took_s, shared=link.shared)
                     return Flaw.TIMEOUT
                 tempo.widen()
@@ -217,12 +283,17 @@ class ModbusTransport:
                     tempo.silent(link.took_s, shared=link.shared)
                     return Flaw.UNDECODABLE
 
-    async def _ask(self, piece: Piece) -> bytes | Fault:
+    async def _ask(self, piece: Piece, look: _Look) -> bytes | Fault:
         turns = self._link.turns
+        wait_s = None if turns.idle else look.ends_s - self._clock.monotonic_s()
+        if not await turns.take(self._unit, wait_s=wait_s):
+            look.crowded = True
+            self._link.odd[CUT_SHORT] += 1
+            return Fault.CROWDED
         self.requests += 1
-        await turns.take(self._unit)
         try:
-            return await self._link.ask(self._unit, piece.request, piece.size)
+            by_s = look.ends_s + OVERTIME_S
+            return await self._link.ask(self._unit, piece.request, piece.size, by_s=by_s)
         finally:
             turns.give()
 
@@ -235,7 +306,7 @@ class ModbusTransport:
             self._link.drop()
         return Flaw.UNDECODABLE
 
-    async def _split(self, piece: Piece, places: Places, answers: list[Answer]) -> bool:
+    async def _split(self, piece: Piece, look: _Look) -> bool:
         """Find what a refused block was refused for; False when the look is over.
 
         Each half is read by itself, down to the one place that the unit does not have. If both
@@ -244,39 +315,43 @@ class ModbusTransport:
         now_s = self._clock.monotonic_s()
         if len(piece.spans) == 1:
             self._learnt.refuse(piece.spans[0], now_s)
-            return _fill(answers, piece, Flaw.REFUSED)
-        halves = halves_of(piece, places, self._limits, self._quirks)
+            return _fill(look.answers, piece, Flaw.REFUSED)
+        halves = halves_of(piece, look.places, self._limits, self._quirks)
         version = self._learnt.version
         for half in halves:
-            if not self._splits or self._over(0.0):
+            if not look.splits or self._over(look, 0.0):
                 self._learnt.cut(halves[1].block, now_s, self._rng)  # go on from here next time
                 return False
-            self._splits -= 1
-            read = await self._read(half)
+            look.splits -= 1
+            read = await self._read(half, look)
             if read is Flaw.REFUSED:
-                if not await self._split(half, places, answers):
+                if not await self._split(half, look):
                     return False
-            elif not _fill(answers, half, read):
+            elif not _fill(look.answers, half, read):
                 return False
         if self._learnt.version == version:
             for right in halves[1:]:
                 self._learnt.cut(right.block, now_s, self._rng)
         return True
 
-    async def _doubt(self, piece: Piece) -> None:
+    async def _doubt(self, piece: Piece, look: _Look) -> None:
         """Ask once more for what was refused: it may have come."""
-        if self._over(0.0):
+        if self._over(look, 0.0):
             return
         function, address, count = piece.block.function, piece.block.address, piece.block.count
-        read = await self._read(piece)
+        read = await self._read(piece, look)
         if isinstance(read, tuple):
             self._learnt.forget()
         elif read is Flaw.REFUSED:
             self._learnt.refuse((function, address, count), self._clock.monotonic_s())
 
-    def _over(self, wait_s: float) -> bool:
+    def _over(self, look: _Look, wait_s: float) -> bool:
         """Whether the look would be over after waiting so long."""
-        return self._clock.monotonic_s() + wait_s > self._ends_s
+        return self._clock.monotonic_s() + wait_s > look.ends_s
+
+
+def _key(piece: Piece) -> tuple[str, int]:
+    return piece.block.function, piece.block.address
 
 
 def _fill(answers: list[Answer], piece: Piece, read: Read) -> bool:
