@@ -47,7 +47,12 @@ class DriverKnowledge:
         return None
 
     def clashes(self, devices: Mapping[str, DeviceConfig]) -> Iterator[tuple[str, str, str]]:
-        """Devices that share a line or a socket but not its settings: name, key, and why."""
+        """Devices that cannot both be as they say: name, key, and why.
+
+        They share a line or a socket but not its settings, or one device is two meters: what it
+        reads would count twice, and be a second witness of its own word.
+        """
+        yield from _twice(devices)
         first: dict[str, tuple[str, object]] = {}
         for name, device in devices.items():
             try:
@@ -71,3 +76,22 @@ class DriverKnowledge:
         if not is_topic(prefix) or not is_pattern(prefix) or len(prefix) > LONGEST_PREFIX:
             return "topic_prefix", f"{prefix[:60]!r} is no MQTT topic"
         return None
+
+
+def _twice(devices: Mapping[str, DeviceConfig]) -> Iterator[tuple[str, str, str]]:
+    seen: dict[tuple[object, ...], str] = {}
+    for name, device in devices.items():
+        about = device.measures
+        kind = "feed" if about.feed else "element" if about.element else None
+        kind = kind or ("load" if about.load else "node" if about.node else None)
+        if kind is None:  # a sensor may stand between two racks
+            continue
+        try:
+            where = parse_address(device.address)
+        except ValueError:
+            continue  # `device_fault` tells
+        rows = tuple(sorted(device.parameters.items()))
+        key = (kind, where, device.broker, device.auth, device.profile, rows)
+        other = seen.setdefault(key, name)
+        if other != name:
+            yield name, "address", f"{other} is the same device and measures another {kind}"

@@ -17,6 +17,15 @@ from facility.expanding import expand
 from facility.yamltree import Path, Tree, dotted, parse_tree, read_text
 
 MAX_PRUNINGS: Final = 12
+#: pydantic's words for a wrong shape are those of Python
+SHAPES: Final = {
+    "model_type": "must hold keys with values",
+    "dict_type": "must hold keys with values",
+    "tuple_type": "must be a list, such as [a, b]",
+    "string_type": "must be a text; put it into quotes",
+}
+SECRETS: Final = ("secret", "privacy_secret")
+WHERE_SECRETS_ARE: Final = "{env: NAME}, {file: PATH} or {credential: NAME}"
 
 
 @dataclass(frozen=True)
@@ -188,6 +197,10 @@ def _words(fault: _Fault) -> tuple[str, str | None]:
         return "is no known key", f"did you mean {close[0]}?" if close else None
     if kind == "value_error":
         return message.removeprefix("Value error, "), None
+    if kind == "model_type" and fault.path[-1] in SECRETS:
+        return "must say where the secret is; the secret itself is never here", WHERE_SECRETS_ARE
+    if kind in SHAPES:
+        return SHAPES[kind], None
     if kind == "string_pattern_mismatch":
         return "is no name", "letters, digits, dot, dash and underscore; 64 at most"
     return message[:1].lower() + message[1:], None

@@ -64,3 +64,29 @@ def test_an_entry_that_no_device_can_be_made_of_names_its_wrong_key(
 def test_a_broker_that_nobody_can_reach_is_named(url: str, prefix: str, key: str | None) -> None:
     fault = KNOWN.broker_fault(url, prefix)
     assert (None if fault is None else fault[0]) == key
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "more", "clash"),
+    [
+        ({"element": "row-a"}, {"element": "row-b"}, {}, True),
+        ({"rack": "r1", "feed": "a"}, {"rack": "r1", "feed": "b"}, {}, True),
+        ({"node": "n1"}, {"node": "n2"}, {}, True),
+        ({"element": "pdu-r1"}, {"rack": "r1", "feed": "a"}, {}, False),
+        ({"rack": "r1"}, {"rack": "r2"}, {}, False),
+        ({"element": "row-a"}, {"element": "row-b"}, {"address": "modbus://gw/8"}, False),
+        ({"element": "row-a"}, {"element": "row-b"}, {"auth": "other"}, False),
+        ({"element": "row-a"}, {"element": "row-b"}, {"parameters": {"device": "2"}}, False),
+    ],
+)
+def test_an_address_that_was_copied_made_one_device_two_meters(
+    first: dict[str, str], second: dict[str, str], more: dict[str, object], clash: bool
+) -> None:
+    one = {"profile": "meter/eastron-sdm630", "address": "modbus://gw:502/7"}
+    devices = {
+        "one": DeviceConfig.model_validate({**one, "measures": first}),
+        "two": DeviceConfig.model_validate({**one, "measures": second, **more}),
+    }
+    found = list(DriverKnowledge.shipped().clashes(devices))
+    assert [(name, key) for name, key, _ in found] == ([("two", "address")] if clash else [])
+    assert all("one is the same device" in words for *_, words in found)

@@ -185,3 +185,20 @@ def test_a_reference_of_thousands_of_digits_is_text_and_no_crash() -> None:
     text = GOOD.replace('rack: "r{1}"', 'rack: "r{' + "9" * 5000 + '}"')
     assert text != GOOD
     assert "string should have at most 64 characters" in faults(text)[0][3]
+
+
+@pytest.mark.parametrize(
+    ("more", "words"),
+    [
+        ("auth: {pdus: {secret: public}}", "never here"),
+        ("devices: {d: {profile: p, address: x, measures: r71}}", "must hold keys with values"),
+        ("brokers: [bms]", "must hold keys with values"),
+        ("traps: {listen: 'a:1', auth: pdus}", "must be a list, such as [a, b]"),
+        ("devices: {d: {profile: p, address: x, parameters: {outlets: 3}}}", "put it into quotes"),
+    ],
+)
+def test_a_wrong_shape_was_told_in_words_of_python(more: str, words: str) -> None:
+    (problem,) = [text for *_, text in faults(GOOD + more + "\n")]
+    assert words in problem
+    assert "dictionary" not in problem
+    assert "public" not in problem
