@@ -483,10 +483,10 @@ async def test_a_name_with_two_addresses_is_read_at_the_one_that_answers(
             (socket.AF_INET, socket.SOCK_DGRAM, 17, "", ("127.0.0.1", fast.port)),
         ]
 
-        async def resolved(*_args: object, **_more: object) -> list[object]:
+        def resolved(*_args: object, **_more: object) -> list[object]:
             return list(there)
 
-        monkeypatch.setattr(asyncio.get_running_loop(), "getaddrinfo", resolved)
+        monkeypatch.setattr(socket, "getaddrinfo", resolved)
         address = Address("snmp", "pdu.invalid", fast.port)
         snmp = SnmpTransport(address, links(0.05), Credentials())
         assert same(await snmp.fetch(Places((at(2),))), (Flaw.TIMEOUT,))
