@@ -9,6 +9,7 @@ and longer, so that it costs the others next to nothing.
 from __future__ import annotations
 
 import asyncio
+import math
 import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -23,6 +24,8 @@ T = TypeVar("T")
 #: first and longest wait before a silent unit is asked again, seconds
 FIRST_WAIT_S: Final = 1.0
 LONGEST_WAIT_S: Final = 15.0
+#: no deadline, seconds
+FOREVER: Final = math.inf
 #: one request waits this long for its answer
 TIMEOUT_S: Final = 1.0
 
@@ -61,11 +64,18 @@ class Transport(Protocol):
         Keeps its own deadline, and may keep a plan for each `Places` that it has seen.
         """
 
-    async def put(self, place: At, raw: Raw) -> WriteReply:
-        """One attempt, never repeated."""
+    async def put(self, place: At, raw: Raw, within_s: float = FOREVER) -> WriteReply:
+        """One attempt, never repeated; `TOO_LATE` where it could not be sent within these seconds.
+
+        What has to wait for the wire waits here, so only here is it known when it is sent.
+        """
 
     async def close(self) -> None:
         """Let go of the wire."""
+
+
+#: what became of a write whose time was over before the wire was free for it
+TOO_LATE: Final = WriteReply("rejected", "its deadline passed before it could be sent")
 
 
 @runtime_checkable

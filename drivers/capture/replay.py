@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from drivers.capture.file import Capture
 from drivers.profile.binding import At, Places
 from drivers.profile.codec import Answer, Raw
-from drivers.transport import WriteReply
+from drivers.transport import FOREVER, WriteReply
 
 
 class Replay:
@@ -23,7 +23,7 @@ class Replay:
         """What was recorded at each place."""
         return self._capture.answers(places)
 
-    async def put(self, place: At, raw: Raw) -> WriteReply:
+    async def put(self, place: At, raw: Raw, within_s: float = FOREVER) -> WriteReply:
         """Refuse: what was recorded does not change."""
         return WriteReply("rejected", "a recording")
 

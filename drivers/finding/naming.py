@@ -15,7 +15,7 @@ from drivers.finding.walking import WALK_S, Asks, Oid, Walked
 from drivers.profile import Variables
 from drivers.profile.binding import At, NamedAt, Places, SnmpAt
 from drivers.profile.codec import Answer, Raw, text_of
-from drivers.transport import Troubled, WriteReply
+from drivers.transport import FOREVER, Troubled, WriteReply
 from facility.clock import Clock
 from facility.points import Flaw
 
@@ -47,6 +47,7 @@ class NamedVariables:
         self._wire = wire
         self._variables = variables
         self._names = None if variables is None else Names(wire, variables, clock)
+        self._clock = clock
         self._edition = 0
         self._plans: dict[Places, _Plan] = {}
         self._first: dict[At, int] = {}
@@ -90,10 +91,11 @@ class NamedVariables:
             for place, where in zip(places.at, plan.spelled, strict=True)
         )
 
-    async def put(self, place: At, raw: Raw) -> WriteReply:
+    async def put(self, place: At, raw: Raw, within_s: float = FOREVER) -> WriteReply:
         """Write once, after the name in that place has been read again."""
         if not isinstance(place, NamedAt):
-            return await self._wire.put(place, raw)
+            return await self._wire.put(place, raw, within_s)
+        began_s = self._clock.monotonic_s()
         # Names that are known need not be asked for first: the cell is read again, see below.
         known = self._names is not None and self._names.suffixes is not None
         if not known and not await self._ready():
@@ -106,7 +108,8 @@ class NamedVariables:
         if text_of(told[0], name_at) not in place.names:
             self._names.moved()
             return WriteReply("rejected", f"{place.names[0]!r} is somewhere else now")
-        return await self._wire.put(SnmpAt(place.where, place.oid + suffix), raw)
+        left_s = within_s - (self._clock.monotonic_s() - began_s)
+        return await self._wire.put(SnmpAt(place.where, place.oid + suffix), raw, left_s)
 
     async def walk(self, root: Oid, after: Oid | None = None, within_s: float = WALK_S) -> Walked:
         """As of the wire."""

@@ -54,6 +54,7 @@ class Fault(Enum):
     GARBLED = "what came is no answer"
     MISMATCHED = "the answer was to another request"
     CROWDED = "the line was busy with others"
+    LATE = "its time was over"
 
 
 class _Asked(NamedTuple):
@@ -138,6 +139,7 @@ class ModbusLink:
         *,
         urgent: bool = False,
         by_s: float = float("inf"),
+        void_s: float = float("inf"),
     ) -> bytes | Fault:
         """Send one PDU and wait for the answer's. The caller has the turn.
 
@@ -147,6 +149,7 @@ class ModbusLink:
             size: bytes that the PDU of its answer has.
             urgent: try to connect although the link is being left alone; wait the usual timeout.
             by_s: until when an answer is waited for at most; monotonic.
+            void_s: when nothing must be sent any more; monotonic.
         """
         if self._wire is None and not await self._connect(urgent):
             return Fault.AWAY
@@ -162,6 +165,8 @@ class ModbusLink:
         wire = self._wire
         if wire is None:
             return Fault.HUNG_UP
+        if now_s > void_s:
+            return Fault.LATE
         loop = asyncio.get_running_loop()
         self._transaction = transaction = self._transaction % 0xFFFF + 1
         answer: asyncio.Future[bytes | Fault] = loop.create_future()
@@ -176,6 +181,8 @@ class ModbusLink:
             outcome = await answer
         except asyncio.CancelledError:
             self._unanswered(asked)
+            if urgent:
+                self._take_back(wire)
             raise
         finally:
             expiry.cancel()
@@ -186,6 +193,8 @@ class ModbusLink:
         elif outcome is Fault.SILENT:
             self._silences += 1
             self._unanswered(asked)
+            if urgent:
+                self._take_back(wire)
         elif outcome is not Fault.HUNG_UP:
             self.odd[outcome.value] += 1
             self._unanswered(asked)
@@ -274,6 +283,15 @@ class ModbusLink:
             self._owed.add(asked.unit, asked.function, asked.size, asked.at_s)
             if self._serial is None:
                 self.drop()
+
+    def _take_back(self, wire: Wire) -> None:
+        """See to it that a write which has not even left for the device never does.
+
+        A system goes on sending for minutes what it was given, also after a connection was closed.
+        """
+        if wire.take_back() and wire is self._wire:
+            self.odd["a write was taken back"] += 1
+            self.drop()
 
     def _wait_s(self, unit: int, urgent: bool) -> float:
         tempo = self._units[unit]

@@ -19,6 +19,10 @@ ILLEGAL_ADDRESS: Final = frozenset({2, 3})
 #: a gateway says that nobody answers behind it
 NOBODY_THERE: Final = frozenset({10, 11})
 BUSY: Final = 6
+#: a write was taken, and takes its time
+WORKS_ON_IT: Final = 5
+#: a write went to a unit behind a gateway, and nobody knows what became of it
+UNDECIDED: Final = frozenset({11})
 
 _EXCEPTIONS: Final[Mapping[int, str]] = {
     1: "illegal function",

@@ -27,7 +27,7 @@ from drivers.profile import ModbusLimits, Quirk
 from drivers.profile.binding import At, Places
 from drivers.profile.codec import Answer, Raw
 from drivers.profile.plan import Block
-from drivers.transport import Endpoint, Links, WriteReply
+from drivers.transport import FOREVER, Endpoint, Links, WriteReply
 from facility.points import Flaw
 
 #: no look takes longer; what was not read by then is a timeout
@@ -84,7 +84,7 @@ class ReferenceTransport:
                 self._drop()
             return plan.blank
 
-    async def put(self, place: At, raw: Raw) -> WriteReply:
+    async def put(self, place: At, raw: Raw, within_s: float = FOREVER) -> WriteReply:
         """Never: who writes must know whose answer it hears."""
         return WriteReply("rejected", "the second opinion only reads")
 

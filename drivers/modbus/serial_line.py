@@ -54,6 +54,9 @@ class _Port:
         if not whole:  # a frame is far smaller than the line's buffer: something is wrong with it
             self._loop.call_soon(self._lose)
 
+    def take_back(self) -> bool:
+        return False  # a line sends at once, or is lost
+
     def close(self) -> None:
         if self._open:
             self._open = False

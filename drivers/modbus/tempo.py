@@ -78,6 +78,11 @@ class Tempo:
         """Give its next answer twice the time."""
         self._wider = min(2.0 * self._wider, 2.0 * MOST / LEAST)
 
+    def heard(self) -> None:
+        """It spoke, in no time that says how fast it is read."""
+        self.failures = 0
+        self._again_s = float("-inf")
+
     def answered(self, took_s: float) -> None:
         """It spoke after so long; smoothed as TCP does (RFC 6298)."""
         if self._mean_s is None:
@@ -86,8 +91,7 @@ class Tempo:
             self._spread_s += (abs(took_s - self._mean_s) - self._spread_s) / 4.0
             self._mean_s += (took_s - self._mean_s) / 8.0
         self._wider = 1.0
-        self.failures = 0
-        self._again_s = float("-inf")
+        self.heard()
 
     def late(self, took_s: float) -> None:
         """Its answer came, so long after the question, when nobody waited any more."""

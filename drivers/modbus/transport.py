@@ -14,6 +14,8 @@ from drivers.modbus.pdu import (
     BUSY,
     ILLEGAL_ADDRESS,
     NOBODY_THERE,
+    UNDECIDED,
+    WORKS_ON_IT,
     echoes,
     exception_of,
     exception_text,
@@ -26,7 +28,7 @@ from drivers.profile import ModbusLimits, Quirk
 from drivers.profile.binding import At, ModbusAt, Places
 from drivers.profile.codec import Answer, Raw
 from drivers.profile.plan import Block
-from drivers.transport import Links, WriteReply
+from drivers.transport import FOREVER, TOO_LATE, Links, WriteReply
 from facility.points import Flaw
 
 #: no look takes longer; what was not read by then is a timeout, and read first by the next one
@@ -156,30 +158,47 @@ class ModbusTransport:
                 return False
         return True
 
-    async def put(self, place: At, raw: Raw) -> WriteReply:
+    async def put(self, place: At, raw: Raw, within_s: float = FOREVER) -> WriteReply:
         """Write once: function 5 for a coil, 6 or 16 for registers; before all waiting reads."""
         if not isinstance(place, ModbusAt) or not isinstance(raw, tuple):
             return WriteReply("rejected", "no Modbus value")
         request = write_request(place.where.function, place.address, raw, place.write_function)
-        self.requests += 1
         link = self._link
-        await link.turns.take(self._unit, urgent=True)
+        void_s = self._clock.monotonic_s() + within_s
+        if not await link.turns.take(self._unit, urgent=True, wait_s=within_s):
+            return TOO_LATE
+        unsure = bool(link.owed(self._unit, request[0]))
         try:
-            answer = await link.ask(self._unit, request, 5, urgent=True)
+            answer = await link.ask(self._unit, request, 5, urgent=True, void_s=void_s)
         finally:
             link.turns.give()
+        self.requests += answer not in (Fault.AWAY, Fault.LATE)
         link.rest()
+        if answer is Fault.LATE:
+            return TOO_LATE
         if isinstance(answer, Fault):
             sent = "; nothing was sent" if answer is Fault.AWAY else ""
             return WriteReply("unanswered", answer.value + sent)
         code = exception_of(request, answer)
-        if code is not None:
+        if code not in NOBODY_THERE:
+            self._heard()
+        if unsure:
+            return WriteReply("unanswered", "what came may be the answer to an earlier write")
+        if code in UNDECIDED:
+            return WriteReply("unanswered", exception_text(code))
+        if code is not None and code != WORKS_ON_IT:
             return WriteReply("rejected", exception_text(code))
-        if not echoes(request, answer):
+        if code is None and not echoes(request, answer):
             if not link.numbered:
                 link.drop()
             return WriteReply("unanswered", "the answer was to another request")
         return WriteReply("accepted")
+
+    def _heard(self) -> None:
+        """It answered a write: whoever reads that back need not wait until it is asked again."""
+        if self._tempo.failures >= AWAY_AFTER:
+            self._learnt.forget()
+        self._tempo.heard()
 
     async def close(self) -> None:
         """Close the link; another unit's next request opens it again."""

@@ -3,7 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import fcntl
+import os
+import socket
 import ssl
+import struct
+import sys
+import termios
 from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import Protocol, cast
@@ -19,6 +25,12 @@ class Wire(Protocol):
 
     def write(self, data: bytes) -> None:
         """Send, at once."""
+
+    def take_back(self) -> bool:
+        """Throw away what the other side has not taken; whether there was any.
+
+        Nothing can be sent any more after that.
+        """
 
     def close(self) -> None:
         """Let go; nothing is called back any more."""
@@ -53,10 +65,30 @@ class Stream(asyncio.Protocol):
         if self._transport is not None:
             self._transport.write(data)
 
+    def take_back(self) -> bool:
+        transport = self._transport
+        way = None if transport is None else transport.get_extra_info("socket")
+        if transport is None or way is None or way.fileno() < 0:
+            return False
+        if not transport.get_write_buffer_size() and not _untaken(way.fileno()):
+            return False
+        # uvloop lends a socket that cannot be set; the setting is the connection's, not the file's.
+        with socket.socket(fileno=os.dup(way.fileno())) as mine:
+            mine.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        self._open = False
+        transport.abort()
+        return True
+
     def close(self) -> None:
         self._open = False
         if self._transport is not None:
             self._transport.close()
+
+
+def _untaken(fd: int) -> int:
+    """Bytes that were sent on a connection and not acknowledged (tcp(7), SIOCOUTQ)."""
+    count = fcntl.ioctl(fd, termios.TIOCOUTQ, bytes(4))
+    return int.from_bytes(count, sys.byteorder)
 
 
 def dial_for(address: Address) -> Dial:

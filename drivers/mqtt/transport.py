@@ -17,7 +17,7 @@ from drivers.mqtt.latest import Latest, Slot
 from drivers.mqtt.paths import Path, Paths
 from drivers.profile.binding import At, MqttAt, Places
 from drivers.profile.codec import Answer, Raw
-from drivers.transport import WriteReply
+from drivers.transport import FOREVER, WriteReply
 from facility.clock import Clock
 from facility.points import Flaw
 
@@ -70,7 +70,7 @@ class PublishedTransport:
             Paths(mine).fill(message, answers)
         return answers
 
-    async def put(self, place: At, raw: Raw) -> WriteReply:
+    async def put(self, place: At, raw: Raw, within_s: float = FOREVER) -> WriteReply:
         """Refuse: what a device publishes is only read."""
         return WriteReply("rejected", "what is published is only read")
 

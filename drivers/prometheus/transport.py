@@ -15,7 +15,7 @@ from drivers.profile.codec import Answer, Raw
 from drivers.prometheus.http import ACCEPT, PATIENCE, Body, Client, NoPage
 from drivers.prometheus.page import whole_page
 from drivers.prometheus.series import Reader, rows_in
-from drivers.transport import Links, WriteReply
+from drivers.transport import FOREVER, Links, WriteReply
 from facility.points import Flaw
 
 
@@ -69,7 +69,7 @@ class PrometheusTransport:
             reader = self._readers[places] = Reader(places)
         return reader.answers(page, self._clock.utc_ms(), open_metrics=body.open_metrics)
 
-    async def put(self, place: At, raw: Raw) -> WriteReply:
+    async def put(self, place: At, raw: Raw, within_s: float = FOREVER) -> WriteReply:
         """Refuse: a page is only read."""
         return WriteReply("rejected", "a page of metrics cannot be written")
 

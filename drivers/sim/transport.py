@@ -17,7 +17,7 @@ from drivers.profile.binding import At, Places, bind
 from drivers.profile.codec import Answer, Raw
 from drivers.sim.impersonation import Impersonation
 from drivers.sim.source import SLOW_S, InstrumentSource
-from drivers.transport import TIMEOUT_S, Patience, WriteReply
+from drivers.transport import FOREVER, TIMEOUT_S, Patience, WriteReply
 from facility.clock import Clock
 from facility.config import DeviceConfig
 from facility.points import Flaw
@@ -49,7 +49,7 @@ class SimTransport:
             return (Flaw.UNDECODABLE,) * len(places.at)
         return tuple(self._who.answer(at) for at in places.at)
 
-    async def put(self, place: At, raw: Raw) -> WriteReply:
+    async def put(self, place: At, raw: Raw, within_s: float = FOREVER) -> WriteReply:
         """One attempt; a garbled answer is no answer."""
         if not await self._heard() or self._who.health == "garbage":
             return WriteReply("unanswered", "no answer")

@@ -16,7 +16,7 @@ from drivers.snmp.question import Oid, question
 from drivers.snmp.reader import Reader
 from drivers.snmp.values import encoded
 from drivers.snmp.walk import WALK_DEADLINE_S, Walked, Walker
-from drivers.transport import Endpoint, Links, WriteReply
+from drivers.transport import FOREVER, TOO_LATE, Endpoint, Links, WriteReply
 from facility.points import Flaw
 
 
@@ -40,6 +40,7 @@ class SnmpTransport:
         self._endpoint = links.shared(Endpoint, name, lambda: Endpoint(name))
         self._reader = reader or OwnReader(address, links, credentials)
         self._patience = links.patience()
+        self._clock = links.clock
         bulk = "no_getbulk" not in quirks and credentials.kind != "community_v1"
         self._looker = Looker(self._reader, links.clock)
         self._walker = Walker(self._reader, links.clock, bulk)
@@ -87,14 +88,17 @@ class SnmpTransport:
             return Flaw.TIMEOUT
         return refusal(reply.status) if reply.status else reply.answers[0]
 
-    async def put(self, place: At, raw: Raw) -> WriteReply:
+    async def put(self, place: At, raw: Raw, within_s: float = FOREVER) -> WriteReply:
         """SET once."""
         value = None
         if isinstance(place, SnmpAt) and not isinstance(raw, tuple):
             value = encoded(place.where.syntax, raw)
         if value is None or not isinstance(place, SnmpAt):
             return WriteReply("rejected", "no SNMP value of this type")
+        void_s = self._clock.monotonic_s() + within_s
         async with self._endpoint.lock:
+            if self._clock.monotonic_s() > void_s:
+                return TOO_LATE
             reply = await self._reader.set(place.oid, value)
         if reply is None:
             return WriteReply("unanswered", self._reader.trouble or "no answer")

@@ -8,7 +8,7 @@ from pathlib import Path
 from drivers.profile.binding import At, Places, SnmpAt
 from drivers.profile.codec import Answer, Raw
 from drivers.snmp.walk import Walked
-from drivers.transport import WriteReply
+from drivers.transport import FOREVER, WriteReply
 from facility.points import Flaw
 
 Oid = tuple[int, ...]
@@ -70,7 +70,7 @@ class Recording:
         )
         return Walked(tuple(names), tuple(map(self.answer, names)))
 
-    async def put(self, place: At, raw: Raw) -> WriteReply:
+    async def put(self, place: At, raw: Raw, within_s: float = FOREVER) -> WriteReply:
         """A recording cannot be written."""
         return WriteReply("rejected", "a recording")
 

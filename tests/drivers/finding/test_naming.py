@@ -13,7 +13,7 @@ from drivers.profile import SnmpWhere, Variables
 from drivers.profile.binding import At, NamedAt, Places, SnmpAt, bind
 from drivers.profile.codec import Answer, Raw
 from drivers.snmp.walk import Walked
-from drivers.transport import WriteReply
+from drivers.transport import FOREVER, WriteReply
 from facility.clock import SystemClock
 from facility.points import Flaw
 from tests.drivers.wires import same
@@ -66,7 +66,7 @@ class Agent:
         below = sorted(oid for oid in self.cells if oid[: len(root)] == root)
         return Walked(tuple(below), tuple(self.cells[oid] for oid in below))
 
-    async def put(self, place: At, raw: Raw) -> WriteReply:
+    async def put(self, place: At, raw: Raw, within_s: float = FOREVER) -> WriteReply:
         assert isinstance(place, SnmpAt)
         self.put_at.append(place.oid)
         return WriteReply("accepted")

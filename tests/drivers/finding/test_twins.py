@@ -52,7 +52,7 @@ class Agent:
         names = tuple(oid for oid in AGENT if oid[: len(root)] == root)
         return Found(names, tuple(AGENT[oid] for oid in names))
 
-    async def put(self, place: object, raw: object) -> WriteReply:
+    async def put(self, place: object, raw: object, within_s: float = 0.0) -> WriteReply:
         return WriteReply("rejected", "a table")
 
     async def close(self) -> None:

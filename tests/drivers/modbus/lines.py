@@ -106,6 +106,9 @@ class _Wire:
             self.line.open.remove(self)
             self.on_lost()
 
+    def take_back(self) -> bool:
+        return False
+
     def close(self) -> None:
         if self in self.line.open:
             self.line.open.remove(self)

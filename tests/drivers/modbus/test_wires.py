@@ -25,6 +25,7 @@ from drivers.address import parse_address
 from drivers.device import ProfiledDevice
 from drivers.modbus import ModbusTransport
 from drivers.modbus.framing import crc16
+from drivers.modbus.wires import Stream
 from drivers.profile.binding import may_write
 from facility.clock import SystemClock
 from facility.points import Flaw
@@ -240,3 +241,36 @@ async def test_a_serial_line_that_is_not_there_is_a_timeout() -> None:
     box = box_at("modbus+serial:///dev/no-such-line/1", 4)
     assert flaws(await read(box)) == [Flaw.TIMEOUT]
     await box.close()
+
+
+async def test_a_write_that_never_left_for_the_device_is_thrown_away_with_its_connection() -> None:
+    """The system went on sending it for minutes, long after its deadline, past newer ones."""
+    came = bytearray()
+    read_on, over = asyncio.Event(), asyncio.Event()
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.transport.pause_reading()  # type: ignore[attr-defined]  # asyncio.ReadTransport
+        await read_on.wait()
+        writer.transport.resume_reading()  # type: ignore[attr-defined]
+        try:
+            while data := await reader.read(65536):
+                came.extend(data)
+        except ConnectionError:
+            pass
+        over.set()
+        writer.close()
+
+    server = await asyncio.start_server(serve, "127.0.0.1", 0)
+    loop = asyncio.get_running_loop()
+    port = server.sockets[0].getsockname()[1]
+    _, stream = await loop.create_connection(
+        lambda: Stream(lambda _: None, lambda: None), "127.0.0.1", port
+    )
+    assert not stream.take_back()  # nothing is under way
+    for _ in range(400):
+        stream.write(b"x" * 65536)
+    assert stream.take_back()
+    read_on.set()
+    await asyncio.wait_for(over.wait(), 5.0)
+    assert len(came) < 400 * 65536
+    server.close()
