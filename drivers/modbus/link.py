@@ -20,6 +20,7 @@ from drivers.address import Address
 from drivers.modbus.framing import Frame, Framing, Garbled, Mbap, Rtu
 from drivers.modbus.owed import Owed
 from drivers.modbus.pdu import NOBODY_THERE
+from drivers.modbus.reasons import no_connection
 from drivers.modbus.tempo import MOST, Tempo
 from drivers.modbus.turns import Turns
 from drivers.modbus.wires import Dial, Wire, dial_for
@@ -76,6 +77,8 @@ class ModbusLink:
         self.connects = 0
         #: what was odd on this link, by name
         self.odd: Counter[str] = Counter()
+        #: why the last attempt to connect failed, in words; empty when it did not
+        self.trouble = ""
         #: seconds that the last answer took, without the time of its bytes on a serial line
         self.took_s = 0.0
         self.probe_again_s = float("-inf")
@@ -85,6 +88,7 @@ class ModbusLink:
         plain = address.scheme in ("modbus", "modbus+tls")
         self._framing: Framing = Mbap() if plain else Rtu()
         self._serial = address.line
+        self._host = "" if address.line else address.host
         self._patience = links.patience()
         self._quirks: set[Quirk] = set()
         self._units: dict[int, Tempo] = {}
@@ -254,7 +258,9 @@ class ModbusLink:
                 )
         except OSError as error:
             self.odd[f"cannot connect: {error}"[:200]] += 1
+            self.trouble = no_connection(error, self._host, CONNECT_TIMEOUTS * self._timeout_s)
             return False
+        self.trouble = ""
         if mine != self._generation:
             wire.close()
             return False

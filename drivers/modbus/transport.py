@@ -23,6 +23,7 @@ from drivers.modbus.pdu import (
     write_request,
 )
 from drivers.modbus.plans import Learnt, Piece, Plan, halves_of, piece_of, probe_of, unlike
+from drivers.modbus.reasons import HUNG_UP, JUNK, NOT_BEHIND, REFUSES, SILENT
 from drivers.modbus.wires import Dial
 from drivers.profile import ModbusLimits, Quirk
 from drivers.profile.binding import At, ModbusAt, Places
@@ -99,11 +100,17 @@ class ModbusTransport:
         self._resume: WeakKeyDictionary[Places, tuple[str, int]] = WeakKeyDictionary()
         self.host = address.host
         self.requests = 0
+        self._trouble = ""
 
     @property
     def endpoint(self) -> str:
         """`modbus://host:port`, shared with the other units behind it."""
         return self._link.name
+
+    @property
+    def trouble(self) -> str:
+        """What last went wrong, in words; empty once something was read."""
+        return self._link.trouble or self._trouble
 
     @property
     def link(self) -> ModbusLink:
@@ -312,9 +319,11 @@ class ModbusTransport:
         self.requests += 1
         try:
             by_s = look.ends_s + OVERTIME_S
-            return await self._link.ask(self._unit, piece.request, piece.size, by_s=by_s)
+            answer = await self._link.ask(self._unit, piece.request, piece.size, by_s=by_s)
         finally:
             turns.give()
+        self._trouble = _trouble(self._unit, piece.request, answer)
+        return answer
 
     def _words(self, piece: Piece, answer: bytes) -> Read:
         words = words_of(piece.block, answer)
@@ -382,3 +391,14 @@ def _fill(answers: list[Answer], piece: Piece, read: Read) -> bool:
     for index, _ in piece.parts:
         answers[index] = read
     return read is not Flaw.TIMEOUT
+
+
+def _trouble(unit: int, request: bytes, answer: bytes | Fault) -> str:
+    """Why an answer is of no use, for people; empty where it is. Of a link the link tells."""
+    if isinstance(answer, bytes):
+        code = exception_of(request, answer)
+        words = NOT_BEHIND if code in NOBODY_THERE else REFUSES
+        return "" if code is None else words.format(unit=unit, why=exception_text(code))
+    if answer in (Fault.AWAY, Fault.CROWDED):
+        return "" if answer is Fault.AWAY else answer.value
+    return {Fault.SILENT: SILENT, Fault.HUNG_UP: HUNG_UP}.get(answer, JUNK).format(unit=unit)
