@@ -1,18 +1,10 @@
-"""Why a Modbus unit gave no answer, in the words of whoever has to go and look. Pure."""
+"""Why a connection or a serial line could not be opened, for people. Pure."""
 
 from __future__ import annotations
 
 import os
 import socket
 import ssl
-from typing import Final
-
-#: a gateway that was reached, and the unit behind it that was not
-NOT_BEHIND: Final = "the gateway is there, but says that unit {unit} does not answer"
-REFUSES: Final = "unit {unit} answers: {why}"
-SILENT: Final = "there is a connection, but unit {unit} is silent"
-HUNG_UP: Final = "the other side closes the connection: it may serve one client, who is another"
-JUNK: Final = "what unit {unit} sends is no answer: a wrong framing, rate or parity, or noise"
 
 
 def no_connection(error: OSError, host: str, limit_s: float) -> str:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from typing import Final
 from weakref import WeakKeyDictionary
 
@@ -22,8 +21,20 @@ from drivers.modbus.pdu import (
     words_of,
     write_request,
 )
-from drivers.modbus.plans import Learnt, Piece, Plan, halves_of, piece_of, probe_of, unlike
-from drivers.modbus.reasons import HUNG_UP, JUNK, NOT_BEHIND, REFUSES, SILENT
+from drivers.modbus.plans import (
+    Learnt,
+    Look,
+    Piece,
+    Plan,
+    Read,
+    fill,
+    halves_of,
+    key_of,
+    piece_of,
+    probe_of,
+    unlike,
+)
+from drivers.modbus.troubles import trouble_of
 from drivers.modbus.wires import Dial
 from drivers.profile import ModbusLimits, Quirk
 from drivers.profile.binding import At, ModbusAt, Places
@@ -42,34 +53,11 @@ CUT_SHORT: Final = "a look ended before all was read"
 BUSY_AGAIN_S: Final = (0.1, 0.2, 0.4)
 #: an answer that is none is asked for once more
 GARBLED_TRIES: Final = 2
-#: requests that looking for the refused place of a block may take in one look
-SPLITS: Final = 40
 #: a unit that was silent so often in a row has been away, and may have restarted
 AWAY_AFTER: Final = 3
 
 #: questions that may be asked to find out which answer belongs to which
 STEPS: Final = 2
-
-Read = tuple[int, ...] | Flaw
-
-
-@dataclass(slots=True)
-class _Look:
-    """One look on its way.
-
-    Attributes:
-        answers: what is known so far of each place.
-        ends_s: when it has to be over; monotonic.
-        splits: requests that it may still spend on looking for refused places.
-        crowded: whether the turn on the line did not come in time.
-    """
-
-    places: Places
-    plan: Plan
-    answers: list[Answer]
-    ends_s: float
-    splits: int = SPLITS
-    crowded: bool = False
 
 
 class ModbusTransport:
@@ -117,6 +105,11 @@ class ModbusTransport:
         """What it shares with the other units."""
         return self._link
 
+    @property
+    def odd(self) -> Mapping[str, int]:
+        """What was odd about this unit, and how often, since start."""
+        return self._link.odd_of(self._unit)
+
     async def fetch(self, places: Places) -> Sequence[Answer]:
         """Read every place in as few requests as the profile's limits and the unit allow.
 
@@ -136,32 +129,32 @@ class ModbusTransport:
         answers = plan.blank.copy()
         if tempo.waiting or link.waiting:
             return answers
-        look = _Look(places, plan, answers, now_s + LOOK_S)
+        look = Look(places, plan, answers, now_s + LOOK_S)
         if (not tempo.failures or await self._speaks(look)) and await self._read_all(look):
             for function, address, count in doubtful:
                 await self._doubt(piece_of(Block(function, address, count), ()), look)
         link.rest()
         return answers
 
-    async def _read_all(self, look: _Look) -> bool:
+    async def _read_all(self, look: Look) -> bool:
         """Read the blocks, beginning where the last look had to end; False when this one had to."""
         pieces, places = look.plan.pieces, look.places
         from_ = self._resume.pop(places, None)
         if from_ is not None:
-            at = next((i for i, p in enumerate(pieces) if _key(p) >= from_), 0)
+            at = next((i for i, p in enumerate(pieces) if key_of(p) >= from_), 0)
             pieces = pieces[at:] + pieces[:at]
         for i, piece in enumerate(pieces):
             if i and self._over(look, self._tempo.mean_s):
-                self._link.odd[CUT_SHORT] += 1
-                self._resume[places] = _key(piece)
+                self._link.note(self._unit, CUT_SHORT)
+                self._resume[places] = key_of(piece)
                 return False
             read = await self._read(piece, look)
             if read is Flaw.REFUSED:
                 await self._split(piece, look)
-            elif not _fill(look.answers, piece, read):
+            elif not fill(look.answers, piece, read):
                 # The others are read first next time: it may be this block that is mute.
                 after = piece if look.crowded else pieces[(i + 1) % len(pieces)]
-                self._resume[places] = _key(after)
+                self._resume[places] = key_of(after)
                 return False
         return True
 
@@ -220,7 +213,7 @@ class ModbusTransport:
             self._plans[places] = plan
         return plan
 
-    async def _speaks(self, look: _Look) -> bool:
+    async def _speaks(self, look: Look) -> bool:
         """Whether a unit that was silent answers one cheap question now."""
         link, tempo = self._link, self._tempo
         if self._clock.monotonic_s() < link.probe_again_s:
@@ -239,7 +232,7 @@ class ModbusTransport:
             self._learnt.forget()
         return spoke
 
-    async def _in_step(self, function: int, look: _Look) -> bool:
+    async def _in_step(self, function: int, look: Look) -> bool:
         """Whether the unit answers a question whose answer cannot be that to an earlier one."""
         link, tempo = self._link, self._tempo
         for _ in range(STEPS):
@@ -262,7 +255,7 @@ class ModbusTransport:
         tempo.silent(link.took_s, shared=link.shared)
         return False
 
-    async def _read(self, piece: Piece, look: _Look) -> Read:
+    async def _read(self, piece: Piece, look: Look) -> Read:
         """One read; TIMEOUT when nothing came, REFUSED for a bad address, UNDECODABLE for junk.
 
         A read may be repeated: when the connection was closed under it, when a unit that used to
@@ -309,12 +302,12 @@ class ModbusTransport:
                     tempo.silent(link.took_s, shared=link.shared)
                     return Flaw.UNDECODABLE
 
-    async def _ask(self, piece: Piece, look: _Look) -> bytes | Fault:
+    async def _ask(self, piece: Piece, look: Look) -> bytes | Fault:
         turns = self._link.turns
         wait_s = None if turns.idle else look.ends_s - self._clock.monotonic_s()
         if not await turns.take(self._unit, wait_s=wait_s):
             look.crowded = True
-            self._link.odd[CUT_SHORT] += 1
+            self._link.note(self._unit, CUT_SHORT)
             return Fault.CROWDED
         self.requests += 1
         try:
@@ -322,19 +315,19 @@ class ModbusTransport:
             answer = await self._link.ask(self._unit, piece.request, piece.size, by_s=by_s)
         finally:
             turns.give()
-        self._trouble = _trouble(self._unit, piece.request, answer)
+        self._trouble = trouble_of(self._unit, piece.request, answer)
         return answer
 
     def _words(self, piece: Piece, answer: bytes) -> Read:
         words = words_of(piece.block, answer)
         if words is not None:
             return words
-        self._link.odd["answer that does not fit its request"] += 1
+        self._link.note(self._unit, "answer that does not fit its request")
         if not self._link.numbered:
             self._link.drop()
         return Flaw.UNDECODABLE
 
-    async def _split(self, piece: Piece, look: _Look) -> bool:
+    async def _split(self, piece: Piece, look: Look) -> bool:
         """Find what a refused block was refused for; False when the look is over.
 
         Each half is read by itself, down to the one place that the unit does not have. If both
@@ -343,7 +336,7 @@ class ModbusTransport:
         now_s = self._clock.monotonic_s()
         if len(piece.spans) == 1:
             self._learnt.refuse(piece.spans[0], now_s)
-            return _fill(look.answers, piece, Flaw.REFUSED)
+            return fill(look.answers, piece, Flaw.REFUSED)
         halves = halves_of(piece, look.places, self._limits, self._quirks)
         version = self._learnt.version
         for half in halves:
@@ -355,14 +348,14 @@ class ModbusTransport:
             if read is Flaw.REFUSED:
                 if not await self._split(half, look):
                     return False
-            elif not _fill(look.answers, half, read):
+            elif not fill(look.answers, half, read):
                 return False
         if self._learnt.version == version:
             for right in halves[1:]:
                 self._learnt.cut(right.block, now_s, self._rng)
         return True
 
-    async def _doubt(self, piece: Piece, look: _Look) -> None:
+    async def _doubt(self, piece: Piece, look: Look) -> None:
         """Ask once more for what was refused: it may have come."""
         if self._over(look, 0.0):
             return
@@ -373,32 +366,6 @@ class ModbusTransport:
         elif read is Flaw.REFUSED:
             self._learnt.refuse((function, address, count), self._clock.monotonic_s())
 
-    def _over(self, look: _Look, wait_s: float) -> bool:
+    def _over(self, look: Look, wait_s: float) -> bool:
         """Whether the look would be over after waiting so long."""
         return self._clock.monotonic_s() + wait_s > look.ends_s
-
-
-def _key(piece: Piece) -> tuple[str, int]:
-    return piece.block.function, piece.block.address
-
-
-def _fill(answers: list[Answer], piece: Piece, read: Read) -> bool:
-    """Put what was read where it belongs; False when nobody answered."""
-    if isinstance(read, tuple):
-        for index, part in piece.parts:
-            answers[index] = read[part]
-        return True
-    for index, _ in piece.parts:
-        answers[index] = read
-    return read is not Flaw.TIMEOUT
-
-
-def _trouble(unit: int, request: bytes, answer: bytes | Fault) -> str:
-    """Why an answer is of no use, for people; empty where it is. Of a link the link tells."""
-    if isinstance(answer, bytes):
-        code = exception_of(request, answer)
-        words = NOT_BEHIND if code in NOBODY_THERE else REFUSES
-        return "" if code is None else words.format(unit=unit, why=exception_text(code))
-    if answer in (Fault.AWAY, Fault.CROWDED):
-        return "" if answer is Fault.AWAY else answer.value
-    return {Fault.SILENT: SILENT, Fault.HUNG_UP: HUNG_UP}.get(answer, JUNK).format(unit=unit)
