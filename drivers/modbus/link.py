@@ -10,8 +10,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Collection
-from enum import Enum
+from collections.abc import Collection, Mapping
 from typing import Final, NamedTuple
 
 import structlog
@@ -19,7 +18,7 @@ import structlog
 from drivers.address import Address
 from drivers.modbus.framing import Frame, Framing, Garbled, Mbap, Rtu
 from drivers.modbus.owed import Owed
-from drivers.modbus.pdu import NOBODY_THERE
+from drivers.modbus.pdu import NOBODY_THERE, Fault
 from drivers.modbus.reasons import no_connection
 from drivers.modbus.tempo import MOST, Tempo
 from drivers.modbus.turns import Turns
@@ -46,18 +45,6 @@ LEAST_GRACE_S: Final = 0.02
 RTU_FRAME: Final = 3
 
 
-class Fault(Enum):
-    """Why there is no answer."""
-
-    AWAY = "no connection"
-    SILENT = "no answer"
-    HUNG_UP = "the connection was closed"
-    GARBLED = "what came is no answer"
-    MISMATCHED = "the answer was to another request"
-    CROWDED = "the line was busy with others"
-    LATE = "its time was over"
-
-
 class _Asked(NamedTuple):
     transaction: int
     unit: int
@@ -75,8 +62,9 @@ class ModbusLink:
         self.name = address.endpoint
         self.turns = Turns()
         self.connects = 0
-        #: what was odd on this link, by name
+        #: what was odd on this link, by name; of whom, see `odd_of`
         self.odd: Counter[str] = Counter()
+        self._odd_of: dict[int, Counter[str]] = {}
         #: why the last attempt to connect failed, in words; empty when it did not
         self.trouble = ""
         #: seconds that the last answer took, without the time of its bytes on a serial line
@@ -135,6 +123,16 @@ class ModbusLink:
             self._units[unit] = Tempo(self._clock, self._rng, self._timeout_s)
         return self._units[unit]
 
+    def note(self, unit: int, what: str) -> None:
+        """Something odd came from a unit, or happened to it."""
+        self.odd[what] += 1
+        if unit in self._units:  # not of whoever noise happens to name
+            self._odd_of.setdefault(unit, Counter())[what] += 1
+
+    def odd_of(self, unit: int) -> Mapping[str, int]:
+        """What was odd about one unit, and how often."""
+        return self._odd_of.get(unit, {})
+
     async def ask(
         self,
         unit: int,
@@ -186,7 +184,7 @@ class ModbusLink:
         except asyncio.CancelledError:
             self._unanswered(asked)
             if urgent:
-                self._take_back(wire)
+                self._take_back(unit, wire)
             raise
         finally:
             expiry.cancel()
@@ -198,9 +196,9 @@ class ModbusLink:
             self._silences += 1
             self._unanswered(asked)
             if urgent:
-                self._take_back(wire)
+                self._take_back(unit, wire)
         elif outcome is not Fault.HUNG_UP:
-            self.odd[outcome.value] += 1
+            self.note(unit, outcome.value)
             self._unanswered(asked)
             if outcome is Fault.GARBLED:
                 if self._serial is None:
@@ -257,7 +255,7 @@ class ModbusLink:
                     lambda data: self._data(mine, data), lambda: self._lost(mine)
                 )
         except OSError as error:
-            self.odd[f"cannot connect: {error}"[:200]] += 1
+            self.odd[Fault.AWAY.value] += 1
             self.trouble = no_connection(error, self._host, CONNECT_TIMEOUTS * self._timeout_s)
             return False
         self.trouble = ""
@@ -290,13 +288,13 @@ class ModbusLink:
             if self._serial is None:
                 self.drop()
 
-    def _take_back(self, wire: Wire) -> None:
+    def _take_back(self, unit: int, wire: Wire) -> None:
         """See to it that a write which has not even left for the device never does.
 
         A system goes on sending for minutes what it was given, also after a connection was closed.
         """
         if wire.take_back() and wire is self._wire:
-            self.odd["a write was taken back"] += 1
+            self.note(unit, "a write was taken back")
             self.drop()
 
     def _wait_s(self, unit: int, urgent: bool) -> float:
@@ -344,7 +342,7 @@ class ModbusLink:
         if at_s is not None:
             self._late(unit, self._clock.monotonic_s() - at_s, frame.pdu)
             return
-        self.odd[STRAY] += 1
+        self.note(frame.unit if asked is None else asked.unit, STRAY)
         if self.odd[STRAY] == 1:  # a device that miscounts does so all day
             log.warning(STRAY, endpoint=self.name, unit=frame.unit)
         if asked is None or asked.answer.done():
@@ -365,7 +363,7 @@ class ModbusLink:
 
     def _late(self, unit: int, took_s: float, pdu: bytes) -> None:
         self._silences = 0
-        self.odd["late answer"] += 1
+        self.note(unit, "late answer")
         if len(pdu) == 2 and pdu[0] & 0x80 and pdu[1] in NOBODY_THERE:
             self._units[unit].gateway_waits(took_s)
         else:

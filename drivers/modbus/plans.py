@@ -22,8 +22,13 @@ from facility.points import Flaw
 #: first and longest wait before what was refused is asked for again, seconds
 FIRST_WAIT_S: Final = 60.0
 LONGEST_WAIT_S: Final = 3600.0
+#: requests that looking for the refused place of a block may take in one look
+SPLITS: Final = 40
 #: refused places that are asked for again in one cycle
 MOST_AGAIN: Final = 4
+
+#: what one request brought
+Read = tuple[int, ...] | Flaw
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +61,25 @@ class Plan:
     blank: list[Answer]
     pieces: tuple[Piece, ...]
     version: int
+
+
+@dataclass(slots=True)
+class Look:
+    """One look on its way.
+
+    Attributes:
+        answers: what is known so far of each place.
+        ends_s: when it has to be over; monotonic.
+        splits: requests that it may still spend on looking for refused places.
+        crowded: whether the turn on the line did not come in time.
+    """
+
+    places: Places
+    plan: Plan
+    answers: list[Answer]
+    ends_s: float
+    splits: int = SPLITS
+    crowded: bool = False
 
 
 def piece_of(block: Block, wanted: Sequence[tuple[int, ModbusAt]]) -> Piece:
@@ -122,6 +146,22 @@ def unlike(plan: Plan, function: int, sizes: Collection[int]) -> Piece | None:
 
 def _count(block: Block) -> tuple[int, int]:
     return block.count, block.address
+
+
+def key_of(piece: Piece) -> tuple[str, int]:
+    """Function and first address of a piece, which no other piece of a plan has."""
+    return piece.block.function, piece.block.address
+
+
+def fill(answers: list[Answer], piece: Piece, read: Read) -> bool:
+    """Put what was read where it belongs; False when nobody answered."""
+    if isinstance(read, tuple):
+        for index, part in piece.parts:
+            answers[index] = read[part]
+        return True
+    for index, _ in piece.parts:
+        answers[index] = read
+    return read is not Flaw.TIMEOUT
 
 
 @dataclass
