@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Mapping, Sequence
+from enum import Enum
 from functools import cache
 from typing import Final
 
@@ -36,6 +37,18 @@ _EXCEPTIONS: Final[Mapping[int, str]] = {
     10: "gateway path unavailable",
     11: "gateway target did not respond",
 }
+
+
+class Fault(Enum):
+    """Why there is no answer."""
+
+    AWAY = "no connection"
+    SILENT = "no answer"
+    HUNG_UP = "the connection was closed"
+    GARBLED = "what came is no answer"
+    MISMATCHED = "the answer was to another request"
+    CROWDED = "the line was busy with others"
+    LATE = "its time was over"
 
 
 def read_request(block: Block) -> bytes:

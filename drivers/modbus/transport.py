@@ -8,13 +8,14 @@ from typing import Final
 from weakref import WeakKeyDictionary
 
 from drivers.address import Address
-from drivers.modbus.link import Fault, ModbusLink
+from drivers.modbus.link import ModbusLink
 from drivers.modbus.pdu import (
     BUSY,
     ILLEGAL_ADDRESS,
     NOBODY_THERE,
     UNDECIDED,
     WORKS_ON_IT,
+    Fault,
     echoes,
     exception_of,
     exception_text,

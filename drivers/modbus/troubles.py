@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from drivers.modbus.link import Fault
-from drivers.modbus.pdu import NOBODY_THERE, exception_of, exception_text
+from drivers.modbus.pdu import NOBODY_THERE, Fault, exception_of, exception_text
 
 #: a gateway that was reached, and the unit behind it that was not
 NOT_BEHIND: Final = "the gateway is there, but says that unit {unit} does not answer"
