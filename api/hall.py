@@ -88,6 +88,7 @@ class DeviceStatus:
         detail: the last fault in words, empty when there is none.
         look_s: how long after its turn the last look ended, seconds.
         doubts: checks of physics that its readings fail, in words; those readings are SUSPECT.
+        odd: what was odd in its answers since start, and how often; none of it became a reading.
     """
 
     id: str
@@ -100,6 +101,7 @@ class DeviceStatus:
     detail: str = ""
     look_s: float = 0.0
     doubts: tuple[str, ...] = ()
+    odd: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

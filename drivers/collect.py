@@ -13,14 +13,14 @@ from __future__ import annotations
 import asyncio
 import math
 import random
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Final, Protocol, runtime_checkable
 
 import structlog
 
 from drivers.physics import Doubt, physics_of
-from drivers.transport import Troubled
+from drivers.transport import Counting, Troubled
 from facility.clock import Clock
 from facility.points import Flaw, Grade, Layout, Scan, flaw_of
 from facility.ports import Device, SampleSink
@@ -71,6 +71,7 @@ class DeviceHealth:
         look_s: how long after its turn the last look ended, of its slowest poll class, seconds.
         detail: the last fault in words, empty when there is none.
         doubts: checks of physics that its readings fail, in words.
+        odd: what was odd in its answers since start, by name: it may be well, and miscount them.
     """
 
     id: str
@@ -82,6 +83,7 @@ class DeviceHealth:
     detail: str = ""
     look_s: float = 0.0
     doubts: tuple[str, ...] = ()
+    odd: Mapping[str, int] = field(default_factory=dict)
 
 
 class _Beats:
@@ -198,6 +200,7 @@ class _Watch:
             self.detail if state in ("bad", "slow") else "",
             max(self.look_s.values(), default=0.0),
             tuple(str(doubt) for doubt in self.doubts),
+            dict(self.device.odd) if isinstance(self.device, Counting) else {},
         )
 
 

@@ -11,7 +11,7 @@ from drivers.profile import Identity, IdentitySource
 from drivers.profile.binding import At, Binding, BoundPoint, Places, resolve
 from drivers.profile.codec import Answer, Decoded, decode, text_of
 from drivers.profile.compiled import Decoder, added
-from drivers.transport import Transport, Troubled
+from drivers.transport import Counting, Transport, Troubled
 from drivers.writing import Writer
 from facility.clock import Clock
 from facility.commands import Ack, Command
@@ -62,6 +62,11 @@ class ProfiledDevice:
     def trouble(self) -> str:
         """Why there was no answer, where the transport knows (a wrong passphrase); else empty."""
         return self.transport.trouble if isinstance(self.transport, Troubled) else ""
+
+    @property
+    def odd(self) -> Mapping[str, int]:
+        """What was odd in its answers, by name, where the transport counts it."""
+        return self.transport.odd if isinstance(self.transport, Counting) else {}
 
     @property
     def layouts(self) -> tuple[Layout, ...]:

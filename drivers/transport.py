@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import math
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, Protocol, TypeVar, runtime_checkable
 
@@ -85,6 +85,15 @@ class Troubled(Protocol):
     @property
     def trouble(self) -> str:
         """The agent's own words or ours; empty where it is just silent."""
+
+
+@runtime_checkable
+class Counting(Protocol):
+    """A transport or device that counts what was odd in the answers it got."""
+
+    @property
+    def odd(self) -> Mapping[str, int]:
+        """How often, by name; empty while nothing was."""
 
 
 class Patience:

@@ -118,6 +118,7 @@ class _Numbers:
         states = Counter(device.state for device in devices)
         yield gauge("devices", "Devices by how they answer", "state", list(states.items()))
         yield from _slow(devices)
+        yield from _odd(devices)
         active = Counter(alarm.severity for alarm in hall.feed.active_alarms())
         severities = [(s.name.lower(), active[s]) for s in Severity]
         yield gauge("alarms_active", "Active alarms", "severity", severities)
@@ -165,6 +166,19 @@ def _slow(devices: Sequence[DeviceStatus]) -> Iterator[Metric]:
     )
     for device in late:
         counted.add_metric([device.id], device.overruns)
+    yield counted
+
+
+def _odd(devices: Sequence[DeviceStatus]) -> Iterator[Metric]:
+    """Whose answers were odd, and in what way; those that never were have no series."""
+    counted = CounterMetricFamily(
+        "wattkeeper_device_odd_answers",
+        "Answers that were late, garbled or to no request",
+        labels=["device", "what"],
+    )
+    for device in devices:
+        for what, count in sorted(device.odd.items()):
+            counted.add_metric([device.id, what], count)
     yield counted
 
 

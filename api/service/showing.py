@@ -122,6 +122,7 @@ class Showing:
                 h.detail,
                 h.look_s,
                 h.doubts,
+                h.odd,
             )
             for h in self._parts.collector.health()
         ]

@@ -468,6 +468,25 @@ async def test_a_device_that_misses_its_period_is_named_in_the_metrics(
     assert 'device="pdu-b"' not in text
 
 
+async def test_a_device_that_miscounts_its_answers_is_named_although_it_is_well(
+    client: httpx2.AsyncClient,
+    hall: MemoryHall,
+    as_role: dict[Role, dict[str, str]],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Case 5: pymodbus#2777, counted and named where people look."""
+    odd = DeviceStatus("cdu-a", "p", "e", "good", 1, odd={"late answer": 3})
+    good = DeviceStatus("cdu-b", "p", "e", "good", 1)
+    monkeypatch.setattr(hall, "devices", lambda: [odd, good])
+    headers = as_role[Role.VIEWER]
+    text = (await client.get("/metrics", headers=headers)).text
+    line = 'wattkeeper_device_odd_answers_total{device="cdu-a",what="late answer"} 3.0'
+    assert line in text
+    assert 'device="cdu-b"' not in text
+    told = (await client.get("/api/v1/devices/cdu-a", headers=headers)).json()
+    assert told["odd"] == {"late answer": 3}
+
+
 async def test_a_bug_is_a_problem_without_its_insides(
     api: Caller, hall: MemoryHall, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -87,7 +87,11 @@ class LoopOut(Shape):
 
 
 class DeviceOut(Shape):
-    """How one device answers; `doubts` are checks of physics that its readings fail."""
+    """How one device answers.
+
+    `doubts` are checks of physics that its readings fail. `odd` is what was odd in its answers
+    since the start, and how often: late ones, ones to no request. None of it became a reading.
+    """
 
     device: str
     profile: str
@@ -98,3 +102,4 @@ class DeviceOut(Shape):
     overruns: int
     detail: str
     doubts: list[str]
+    odd: dict[str, int]

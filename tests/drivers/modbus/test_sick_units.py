@@ -11,7 +11,6 @@ from pydantic import ValidationError
 
 from drivers.capture import place_name
 from drivers.device import ProfiledDevice
-from drivers.modbus import ModbusTransport
 from facility.clock import LoopClock
 from facility.points import Flaw
 from tests.drivers.modbus.lines import (
@@ -259,9 +258,29 @@ def test_a_device_that_miscounts_its_transactions_is_named_and_keeps_its_link() 
             scan = await read(box)
             assert flaws(scan) == [Flaw.NONE]
             assert scan.values[0] == 5.0
-        assert isinstance(box.transport, ModbusTransport)
-        assert box.transport.link.odd["an answer that belongs to no request"] >= 5
+        assert box.odd["an answer that belongs to no request"] >= 5
         assert len(line.dials) == 1
+
+    in_virtual_time(main)
+
+
+def test_what_is_odd_about_one_unit_is_not_said_of_its_neighbours_or_of_nobody() -> None:
+    async def main(clock: LoopClock) -> None:
+        shared = links(clock)
+        line = Line(
+            lambda u, pdu: [(0.005, u, echoed(pdu)), *([(0.009, 77, echoed(pdu))] * (u == 2))]
+        )
+        boxes = [device(registers(5), line, shared, clock, unit) for unit in (1, 2)]
+        for _ in range(3):
+            for box in boxes:
+                await read(box)
+                await asyncio.sleep(0.1)
+        assert [dict(box.odd) for box in boxes] == [{}, {}]  # it came when nobody was asked
+        line.answers = lambda u, pdu: [(0.005, u, echoed(pdu)[: 3 if u == 2 else None])]
+        for box in boxes:
+            await read(box)
+        assert not boxes[0].odd
+        assert boxes[1].odd == {"answer that does not fit its request": 1}
 
     in_virtual_time(main)
 
