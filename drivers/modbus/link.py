@@ -106,6 +106,10 @@ class ModbusLink:
         """Whether more than one unit is behind it."""
         return len(self._units) > 1
 
+    def others_well(self, unit: int) -> bool:
+        """Whether a silent unit has neighbours whose time it takes."""
+        return any(tempo.known for other, tempo in self._units.items() if other != unit)
+
     @property
     def waiting(self) -> bool:
         """Whether it is left alone now because nobody could be reached."""
@@ -223,9 +227,9 @@ class ModbusLink:
         if "single_client" in self._quirks and self.turns.idle:
             self.drop()
 
-    def probed(self) -> None:
-        """A silent unit was asked; on a shared line the next such question has to wait."""
-        if self.shared:
+    def probed(self, unit: int) -> None:
+        """A silent unit was asked; where others are well, the next such question has to wait."""
+        if self.others_well(unit):
             self.probe_again_s = self._clock.monotonic_s() + 9.0 * self.took_s
 
     def tries(self) -> int:

@@ -228,7 +228,7 @@ class ModbusTransport:
             spoke = await self._in_step(probe.request[0], look)
         else:
             spoke = await self._read(probe, look) is not Flaw.TIMEOUT
-        link.probed()
+        link.probed(self._unit)
         if spoke and failures >= AWAY_AFTER:
             self._learnt.forget()
         return spoke
@@ -247,13 +247,13 @@ class ModbusTransport:
                     tempo.answered(link.took_s)
                     return True
                 if code in NOBODY_THERE:
-                    tempo.absent(link.took_s, shared=link.shared)
+                    tempo.absent(link.took_s, shared=link.others_well(self._unit))
                     return False
             elif answer in (Fault.AWAY, Fault.CROWDED):
                 return False
             elif answer is Fault.SILENT:
                 break
-        tempo.silent(link.took_s, shared=link.shared)
+        tempo.silent(link.took_s, shared=link.others_well(self._unit))
         return False
 
     async def _read(self, piece: Piece, look: Look) -> Read:
@@ -273,7 +273,7 @@ class ModbusTransport:
             if isinstance(answer, bytes):
                 code = exception_of(piece.request, answer)
                 if code in NOBODY_THERE:
-                    tempo.absent(link.took_s, shared=link.shared)
+                    tempo.absent(link.took_s, shared=link.others_well(self._unit))
                     return Flaw.TIMEOUT
                 tempo.answered(link.took_s)
                 if code is None:
@@ -289,18 +289,18 @@ class ModbusTransport:
             if answer is Fault.HUNG_UP:
                 closed -= 1
                 if not closed:
-                    tempo.silent(link.took_s, shared=link.shared)
+                    tempo.silent(link.took_s, shared=link.others_well(self._unit))
                     return Flaw.TIMEOUT
             elif answer is Fault.SILENT:
                 silent -= 1
                 if not silent or not link.numbered or self._over(look, link.took_s):
-                    tempo.silent(link.took_s, shared=link.shared)
+                    tempo.silent(link.took_s, shared=link.others_well(self._unit))
                     return Flaw.TIMEOUT
                 tempo.widen()
             else:
                 junk -= 1
                 if not junk:
-                    tempo.silent(link.took_s, shared=link.shared)
+                    tempo.silent(link.took_s, shared=link.others_well(self._unit))
                     return Flaw.UNDECODABLE
 
     async def _ask(self, piece: Piece, look: Look) -> bytes | Fault:

@@ -80,6 +80,45 @@ def test_one_dead_unit_on_a_line_of_seven_leaves_the_other_six_their_cycles(
     assert in_virtual_time(main) >= 0.99
 
 
+@pytest.mark.parametrize("waits_s", [0.01, 1.0, 3.0])
+def test_thirty_units_come_back_soon_after_their_gateway_had_lost_its_line(waits_s: float) -> None:
+    """Exception 11 for all of them put each off for minutes, to spare neighbours as dead as it."""
+    lost = [False]
+
+    def answers(unit: int, pdu: bytes) -> Sequence[Reply]:
+        if lost[0]:
+            return [(waits_s, unit, bytes((pdu[0] | 0x80, 11)))]
+        return [(0.02, unit, echoed(pdu))]
+
+    async def main(clock: LoopClock) -> None:
+        line, shared = Line(answers, queued=True), links(clock)
+        boxes = [device(registers(5), line, shared, clock, unit) for unit in range(1, 31)]
+        back: dict[int, float] = {}
+
+        async def reader(unit: int, box: ProfiledDevice, until_s: float) -> None:
+            while clock.monotonic_s() < until_s:
+                if flaws(await read(box)) == [Flaw.NONE]:
+                    back.setdefault(unit, clock.monotonic_s())
+                await asyncio.sleep(1.0)
+
+        async def everybody(for_s: float) -> None:
+            until_s = clock.monotonic_s() + for_s
+            await asyncio.gather(*(reader(i, box, until_s) for i, box in enumerate(boxes)))
+
+        await everybody(10.0)
+        assert len(back) == 30
+        lost[0] = True
+        await everybody(300.0)
+        lost[0], well_s = False, clock.monotonic_s()
+        line.free_s = well_s  # what it still had to ask is forgotten
+        back.clear()
+        await everybody(60.0)
+        assert len(back) == 30
+        assert max(back.values()) - well_s <= 40.0
+
+    in_virtual_time(main)
+
+
 def test_a_dead_unit_is_asked_one_cheap_question_and_read_again_when_it_answers_that() -> None:
     """Case 1, the way back."""
     alive = [True]
