@@ -17,6 +17,7 @@ from typing import Any
 from api.hall import Hall
 from controllers.wording import lacking, room_left
 from facility.commands import Decision, Mode
+from facility.flaw_words import words_for
 from facility.points import Grade, PointId
 from facility.snapshot import Snapshot
 
@@ -157,8 +158,8 @@ def _power(snapshot: Snapshot | None, meters: Sequence[PointId]) -> tuple[float 
     for point in meters:
         reading = snapshot.reading(point) if snapshot is not None else None
         if reading is None or reading.value is None:
-            flaw = reading.flaw.name.lower() if reading is not None else "not read yet"
-            return None, f"{point.device}: {flaw}"
+            why = words_for(reading.flaw) if reading is not None else "not read yet"
+            return None, f"{point.device}: {why}"
         total += reading.value
     return (total, "") if meters else (None, "no meter")
 

@@ -22,6 +22,7 @@ import structlog
 from drivers.physics import Doubt, physics_of
 from drivers.transport import Counting, Troubled
 from facility.clock import Clock
+from facility.flaw_words import words_for
 from facility.points import Flaw, Grade, Layout, Scan, flaw_of
 from facility.ports import Device, SampleSink
 from facility.snapshot import LiveImage
@@ -123,7 +124,6 @@ class _Watch:
     def __init__(self, device: Device, beats: _Beats) -> None:
         self.device = device
         # Asking a protocol at each look costs as much as the look.
-        self.stranger = device if isinstance(device, Strange) else None
         self.stranger = device if isinstance(device, Strange) else None
         self.physics = physics_of(device)
         self.doubts: tuple[Doubt, ...] = ()
@@ -320,12 +320,16 @@ class Collector:
             watch.failures[key] = watch.failures.get(key, 0) + 1
             flaw = flaw_of(int(scan.quality[0])) if len(scan.quality) else Flaw.TIMEOUT
             why = device.trouble if isinstance(device, Troubled) else ""
-            why = why or flaw.name.lower()
+            why = why or words_for(flaw)
+            if flaw is Flaw.REFUSED and watch.stranger is not None:
+                why = watch.stranger.strange or why
             watch.detail = f"no usable answer from {device.endpoint}: {why}"
         if late:
             watch.overruns += 1
             if spoke:
-                watch.detail = f"a look ended {took_s:.2f} s after its turn, of {period_s:g} s"
+                watch.detail = (
+                    f"a look took {took_s:.2f} s from its turn; one is due each {period_s:g} s"
+                )
                 if key not in watch.named_slow and not watch.is_new():
                     watch.named_slow.add(key)
                     log.warning("device slow", device=device.id, detail=watch.detail)

@@ -11,7 +11,8 @@ import numpy as np
 from controllers.alarms.machine import BROKER
 from controllers.base import Condition
 from facility.commands import Severity
-from facility.points import Grade, IntArray
+from facility.flaw_words import advice_for, words_for
+from facility.points import Flaw, Grade, IntArray
 from facility.site import SiteModel
 from facility.snapshot import Snapshot
 
@@ -141,7 +142,7 @@ def device_conditions(
     for device in silent:
         if device in site.node_index and gone:
             continue
-        out.append(_device(site, device, of.get(device)))
+        out.append(_device(site, snapshot, device, of.get(device)))
     for endpoint, devices in behind.items():
         if endpoint == BROKER or count[endpoint] < 2 or len(devices) < count[endpoint]:
             continue
@@ -175,12 +176,14 @@ def _broker(site: SiteModel, agents: int, others: int) -> Condition:
     return Condition("broker_unreachable", BROKER, Severity.CRITICAL, text, page=True)
 
 
-def _device(site: SiteModel, device: str, endpoint: str | None) -> Condition:
+def _device(site: SiteModel, snapshot: Snapshot, device: str, endpoint: str | None) -> Condition:
     node = device in site.node_index
+    flaws = snapshot.quality[site.device_points[device]] >> 2
+    flaw = Flaw(int(np.bincount(flaws).argmax()))
     text = (
         f"{device}: the agent is silent; its caps are counted as they may be."
         if node
-        else f"{device}: nothing can be read. Check its link and its supply."
+        else f"{device}: nothing can be read: {words_for(flaw)}. {advice_for(flaw)}."
     )
     kind = "agent_silent" if node else "device_unreachable"
     about = _hangs_on(site, device, endpoint)

@@ -96,7 +96,10 @@ class IdentifiedDevice(ProfiledDevice):
     async def read(self, layout: Layout) -> Scan:
         """One look; SUSPECT throughout while the device is another than the profile is for."""
         scan = await super().read(layout)
-        if scan.quality.any() and bool(((scan.quality & 0b11) == int(Grade.BAD)).all()):
+        bad = (scan.quality & 0b11) == int(Grade.BAD)
+        # One that refuses all that its profile names speaks: it may be another.
+        refuses = bool((scan.quality >> 2 == int(Flaw.REFUSED)).any())
+        if scan.quality.any() and bool(bad.all()) and not refuses:
             self._ask_at_s, self._doubt_s = float("-inf"), DOUBT_S
             return scan
         if self._now_s() >= self._ask_at_s:

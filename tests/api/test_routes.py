@@ -93,7 +93,7 @@ async def test_a_rack_with_a_silent_meter_has_no_power_and_says_which(
     hall.run_cycle()
     racks = {rack["rack"]: rack for rack in await api.get("/racks")}
     assert racks["r02"]["power_w"] is None
-    assert racks["r02"]["why_no_power"] == "pdu-r02-b: timeout"
+    assert racks["r02"]["why_no_power"] == "pdu-r02-b: no answer"
     assert racks["r01"]["power_w"] == 2 * 11_800.0
     assert racks["r01"]["cap_low_w"] == 512.0
     devices = await api.get("/devices?state=bad")

@@ -18,7 +18,7 @@ from drivers.sim.impersonation import Impersonation
 from drivers.sim.source import Instruments
 from drivers.sim.transport import SimTransport
 from facility.clock import LoopClock
-from facility.points import Layout, PointTable, Scan
+from facility.points import Flaw, Grade, Layout, PointTable, Scan, quality
 from facility.snapshot import LiveImage
 from tests.drivers.wires import in_virtual_time, profile_of
 
@@ -176,7 +176,7 @@ def test_garbage_is_no_answer_and_no_number() -> None:
 
     hall = in_virtual_time(main)
     assert hall.health("a").state == "bad"
-    assert "undecodable" in hall.health("a").detail
+    assert "makes no sense" in hall.health("a").detail
     assert all(bool((scan.values != scan.values).all()) for scan in hall.sink.scans)
 
 
@@ -365,3 +365,36 @@ def test_the_agents_own_words_for_why_it_does_not_serve_us_are_shown() -> None:
     told = in_virtual_time(main).health("ups")
     assert told.state == "bad"
     assert told.detail.endswith(": it does not know this user")
+
+
+def test_a_wrong_profile_of_which_nothing_can_be_read_was_called_refused() -> None:
+    class Other(ProfiledDevice):
+        """Refuses all, and is another."""
+
+        strange = "pdu/a is not for this device but pdu/b"
+
+        async def read(self, layout: Layout) -> Scan:
+            scan = await super().read(layout)
+            scan.quality[:] = quality(Grade.BAD, Flaw.REFUSED)
+            return scan
+
+    class Poor(Other):
+        """Refuses all, and nobody knows why."""
+
+        strange = ""
+
+    class Onboarding(Hall):
+        def device(self, name: str, rng: random.Random) -> ProfiledDevice:
+            device = super().device(name, rng)
+            device.__class__ = Other if name == "other" else Poor
+            return device
+
+    async def main(clock: LoopClock) -> Hall:
+        hall = Onboarding(clock, ["other", "poor"])
+        await hall.run_for(30.0)
+        return hall
+
+    hall = in_virtual_time(main)
+    assert hall.health("other").detail.endswith(": pdu/a is not for this device but pdu/b")
+    assert hall.health("other").state == hall.health("poor").state == "bad"
+    assert hall.health("poor").detail.endswith("it answers, but has no such values")

@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+import pytest
+
+from controllers.alarms.reach import device_conditions
 from facility.commands import AlarmEvent
+from facility.points import Flaw, Grade, quality
 from tests.controllers.rig import Hall
 from tests.controllers.toy import Toy, site_of, small_hall
 
@@ -97,3 +103,22 @@ def test_what_is_still_missing_after_the_start_is_told() -> None:
     h.toy.broken |= RACK_1
     h.run(20)
     assert "data_blind:r01" in unfolded(h)
+
+
+@pytest.mark.parametrize(
+    ("flaw", "said"),
+    [
+        (Flaw.TIMEOUT, "no answer. Check its link and its supply."),
+        (Flaw.REFUSED, "has no such values. Check its profile, firmware and login."),
+        (Flaw.DEVICE_FAULT, "a fault of its own. Look at the device itself."),
+    ],
+)
+def test_a_device_that_answered_was_said_to_have_a_broken_link(flaw: Flaw, said: str) -> None:
+    h = hall_of(small_hall())
+    h.run(20)
+    snapshot = h.toy.snapshot()
+    told = snapshot.quality.copy()
+    told[h.site.device_points["pdu-r01-a"]] = quality(Grade.BAD, flaw)
+    (alarm,) = device_conditions(h.site, replace(snapshot, quality=told), {})
+    assert alarm.key == "device_unreachable:pdu-r01-a"
+    assert alarm.text.endswith(said)

@@ -232,3 +232,27 @@ def test_a_device_slow_to_say_who_it_is_holds_up_no_reading_for_long() -> None:
         return clock.monotonic_s() - began_s
 
     assert in_virtual_time(looks) <= ASK_DEADLINE_S
+
+
+async def test_a_device_that_refused_all_was_never_asked_who_it_is() -> None:
+    """A wrong profile of which the agent has not one value: its health said no more than that."""
+    served = {"d": DeviceConfig(profile="pdu/raritan-px", address="snmp://127.0.0.1")}
+    agents = await serve_snmp(Instruments(), served)
+    device = build_device(
+        DeviceConfig(profile="pdu/sentry4", address=agents["d"]),
+        "d",
+        agents["d"],
+        {},
+        SystemClock(),
+    )
+    try:
+        assert isinstance(device, IdentifiedDevice)
+        scan = await device.read(device.layouts[0])
+        assert {grade_of(q) for q in scan.quality.tolist()} == {Grade.BAD}
+        assert "pdu/raritan-px" in device.strange
+        before = device.transport.requests
+        await device.read(device.layouts[0])
+        assert device.transport.requests - before <= 2  # and is not asked at each look
+    finally:
+        await device.close()
+        agents.close()
