@@ -150,6 +150,8 @@ class ModbusTransport:
                 self._resume[places] = key_of(piece)
                 return False
             read = await self._read(piece, look)
+            if read is Flaw.REFUSED:  # or it was starting, or busy: what is learnt lasts an hour
+                read = await self._read(piece, look)
             if read is Flaw.REFUSED:
                 await self._split(piece, look)
             elif not fill(look.answers, piece, read):
@@ -339,19 +341,20 @@ class ModbusTransport:
             self._learnt.refuse(piece.spans[0], now_s)
             return fill(look.answers, piece, Flaw.REFUSED)
         halves = halves_of(piece, look.places, self._limits, self._quirks)
-        version = self._learnt.version
+        version, whole = self._learnt.version, True
         for half in halves:
             if not look.splits or self._over(look, 0.0):
                 self._learnt.cut(halves[1].block, now_s, self._rng)  # go on from here next time
                 return False
             look.splits -= 1
             read = await self._read(half, look)
+            whole = whole and isinstance(read, tuple)
             if read is Flaw.REFUSED:
                 if not await self._split(half, look):
                     return False
             elif not fill(look.answers, half, read):
                 return False
-        if self._learnt.version == version:
+        if whole and self._learnt.version == version:
             for right in halves[1:]:
                 self._learnt.cut(right.block, now_s, self._rng)
         return True

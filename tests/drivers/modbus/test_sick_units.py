@@ -210,6 +210,32 @@ def test_a_refused_register_is_asked_for_less_and_less_often() -> None:
     in_virtual_time(main)
 
 
+@pytest.mark.parametrize("codes", [(2,), (3,), (6, 2), (6, 6, 6, 2), (2, 4)])
+def test_a_unit_that_refuses_now_and_then_is_not_cut_to_pieces(codes: Sequence[int]) -> None:
+    """Each passing refusal cost a block one more request for an hour, down to one a register."""
+
+    async def main(clock: LoopClock) -> None:
+        said: list[int] = []
+
+        def answers(unit: int, pdu: bytes) -> Sequence[Reply]:
+            if said:
+                return [(0.002, unit, bytes((pdu[0] | 0x80, said.pop(0))))]
+            return [(0.002, unit, echoed(pdu))]
+
+        line = Line(answers)
+        box = device(registers(*range(60)), line, links(clock), clock)
+        for _ in range(20):
+            await asyncio.sleep(1.0)
+            said[:] = codes
+            await read(box)
+        said.clear()
+        before = len(line.asked)
+        assert set(flaws(await read(box))) == {Flaw.NONE}
+        assert len(line.asked) - before == 1
+
+    in_virtual_time(main)
+
+
 def test_a_gap_that_may_not_be_read_over_is_cut_and_a_device_with_short_blocks_gets_them() -> None:
     async def main(clock: LoopClock) -> None:
         for answers, most in ((hole(50), 2), (hole(most=32), 4)):
