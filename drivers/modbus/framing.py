@@ -61,17 +61,18 @@ class Mbap:
     def feed(self, data: bytes) -> list[Frame]:
         held = self._held + data if self._held else data
         frames: list[Frame] = []
-        while len(held) >= 7:
-            transaction, protocol, length, unit = _HEAD.unpack_from(held)
+        begin = 0
+        while len(held) - begin >= 7:
+            transaction, protocol, length, unit = _HEAD.unpack_from(held, begin)
             if protocol != 0 or not 2 <= length <= LONGEST:
                 self._held = b""
                 raise Garbled(f"protocol {protocol}, length {length}")
-            end = 6 + length
+            end = begin + 6 + length
             if len(held) < end:
                 break
-            frames.append(Frame(transaction, unit, held[7:end]))
-            held = held[end:]
-        self._held = held
+            frames.append(Frame(transaction, unit, held[begin + 7 : end]))
+            begin = end
+        self._held = held[begin:] if begin else held
         return frames
 
     def reset(self) -> None:
@@ -93,32 +94,34 @@ class Rtu:
     def feed(self, data: bytes) -> list[Frame]:
         held = self._held + data
         frames: list[Frame] = []
-        while len(held) >= 3:
-            size = _answer_size(held)
+        begin = 0
+        while len(held) - begin >= 3:
+            size = _answer_size(held, begin)
             if size is None:
                 self._held = b""
-                raise Garbled(f"no answer begins with {held[:3].hex(' ')}")
-            if len(held) < size:
+                raise Garbled(f"no answer begins with {held[begin : begin + 3].hex(' ')}")
+            frame = held[begin : begin + size]
+            if len(frame) < size:
                 break
-            if crc16(held[: size - 2]) != int.from_bytes(held[size - 2 : size], "little"):
+            if crc16(frame[:-2]) != int.from_bytes(frame[-2:], "little"):
                 self._held = b""
                 raise Garbled("checksum")
-            frames.append(Frame(None, held[0], held[1 : size - 2]))
-            held = held[size:]
-        self._held = held
+            frames.append(Frame(None, frame[0], frame[1:-2]))
+            begin += size
+        self._held = held[begin:]
         return frames
 
     def reset(self) -> None:
         self._held = b""
 
 
-def _answer_size(held: bytes) -> int | None:
-    """Bytes of an answer that begins so, checksum included; None when nothing begins so."""
-    function = held[1]
+def _answer_size(held: bytes, begin: int) -> int | None:
+    """Bytes of an answer that begins there, checksum included; None when nothing begins so."""
+    function, count = held[begin + 1], held[begin + 2]
     if 0x81 <= function <= 0x90:
         return 5
     if 1 <= function <= 4:
-        return 5 + held[2] if 1 <= held[2] <= 250 else None
+        return 5 + count if 1 <= count <= 250 else None
     return 8 if function in (5, 6, 15, 16) else None
 
 

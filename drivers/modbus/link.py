@@ -87,6 +87,8 @@ class ModbusLink:
         self._ready_s = self._last_byte_s = float("-inf")
         self._transaction = self._rng.randrange(1, 0x10000)
         self._asked: _Asked | None = None
+        #: transaction that a stray answer may have been meant for
+        self._doubted = 0
         self._overdue: dict[int, tuple[int, float]] = {}
         self._owed = Owed()
 
@@ -351,11 +353,12 @@ class ModbusLink:
             log.warning(STRAY, endpoint=self.name, unit=frame.unit)
         if asked is None or asked.answer.done():
             return
-        if self.numbered:
+        if self.numbered and asked.transaction != self._doubted:
+            self._doubted = asked.transaction
             # An answer that came twice, and ours is still on its way; or ours, miscounted.
             grace_s = max(2.0 * self._units[asked.unit].mean_s, LEAST_GRACE_S)
             asyncio.get_running_loop().call_later(grace_s, _settle, asked.answer, Fault.MISMATCHED)
-        elif frame.unit == asked.unit:
+        elif not self.numbered and frame.unit == asked.unit:
             self._settle(Fault.GARBLED)
 
     def _fits(self, frame: Frame, asked: _Asked) -> bool:

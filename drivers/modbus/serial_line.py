@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import termios
 from typing import Final
 
 import serial
@@ -31,7 +32,7 @@ async def open_line(line: SerialLine, on_data: OnData, on_lost: OnLost) -> Wire:
             write_timeout=0,
             exclusive=True,
         )
-    except ValueError as error:
+    except (ValueError, termios.error) as error:  # the second from a line that goes meanwhile
         raise OSError(f"{line.path}: {error}") from None
     return _Port(port, on_data, on_lost)
 

@@ -108,14 +108,17 @@ async def _connect(address: Address, on_data: OnData, on_lost: OnLost) -> Wire:
         # Read anew for each connection, so that a renewed certificate needs no restart.
         context = await asyncio.to_thread(trust, address.tls)
         name = address.tls.name or address.host
-    _, stream = await loop.create_connection(
-        lambda: Stream(on_data, on_lost),
-        address.host,
-        address.port,
-        ssl=context,
-        server_hostname=name,
-        ssl_shutdown_timeout=1.0 if context else None,
-    )
+    try:
+        _, stream = await loop.create_connection(
+            lambda: Stream(on_data, on_lost),
+            address.host,
+            address.port,
+            ssl=context,
+            server_hostname=name,
+            ssl_shutdown_timeout=1.0 if context else None,
+        )
+    except UnicodeError as error:  # two dots in a row, or a label of 64 letters
+        raise OSError(f"{address.host!r} is no name of a host: {error}") from None
     return stream
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import resource
 import struct
 
 import pytest
@@ -148,3 +149,18 @@ def test_a_head_that_lies_about_itself_is_garbled() -> None:
     for protocol, length in ((1, 5), (0, 1), (0, 255), (0, 65535)):
         with pytest.raises(Garbled):
             Mbap().feed(struct.pack(">HHHB", 1, protocol, length, 1))
+
+
+@pytest.mark.parametrize("kind", [Mbap, Rtu])
+def test_a_flood_of_small_frames_takes_no_longer_for_each_than_a_few(
+    kind: type[Mbap] | type[Rtu],
+) -> None:
+    """Each frame copied all that came after it: a quarter of a megabyte stopped everything."""
+
+    def cpu_s(count: int) -> float:
+        data = whole(kind(), 1, bytes((0x83, 2))) * count
+        began_s = resource.getrusage(resource.RUSAGE_SELF).ru_utime
+        assert len(kind().feed(data)) == count
+        return resource.getrusage(resource.RUSAGE_SELF).ru_utime - began_s
+
+    assert cpu_s(200_000) < 2.0  # some 0.4 s; over 30 s when each frame is paid for by the rest

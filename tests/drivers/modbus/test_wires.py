@@ -5,8 +5,10 @@ from __future__ import annotations
 import asyncio
 import datetime as dt
 import os
+import random
 import ssl
 import struct
+import termios
 import tty
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -23,10 +25,12 @@ from pymodbus.simulator import DataType, SimData, SimDevice
 
 from drivers.address import parse_address
 from drivers.device import ProfiledDevice
-from drivers.modbus import ModbusTransport
+from drivers.modbus import ModbusLink, ModbusTransport
 from drivers.modbus.framing import crc16
+from drivers.modbus.pdu import Fault
 from drivers.modbus.wires import Stream
 from drivers.profile.binding import may_write
+from drivers.transport import Links
 from facility.clock import SystemClock
 from facility.points import Flaw
 from tests.drivers.modbus.lines import echoed, flaws, read, registers
@@ -44,8 +48,8 @@ def box_at(address: str, *addresses: int) -> ProfiledDevice:
 class Authority:
     """A private certificate authority in a folder."""
 
-    def __init__(self, folder: Path, name: str) -> None:
-        self.folder, self.name = folder, name
+    def __init__(self, folder: Path, name: str, days: int = 1) -> None:
+        self.folder, self.name, self._days = folder, name, days
         self._key = ec.generate_private_key(ec.SECP256R1())
         self._cert = self._signed(name, self._key, ca=True)
         self.ca = self._write(f"{name}.pem", self._cert.public_bytes(serialization.Encoding.PEM))
@@ -72,8 +76,8 @@ class Authority:
             .issuer_name(issuer)
             .public_key(key.public_key())
             .serial_number(x509.random_serial_number())
-            .not_valid_before(now - dt.timedelta(days=1))
-            .not_valid_after(now + dt.timedelta(days=1))
+            .not_valid_before(now - dt.timedelta(days=2))
+            .not_valid_after(now + dt.timedelta(days=self._days))
             .add_extension(x509.BasicConstraints(ca=ca, path_length=None), critical=True)
             .add_extension(x509.SubjectAlternativeName([x509.DNSName(name)]), critical=False)
             .sign(self._key, hashes.SHA256())
@@ -273,4 +277,62 @@ async def test_a_write_that_never_left_for_the_device_is_thrown_away_with_its_co
     read_on.set()
     await asyncio.wait_for(over.wait(), 5.0)
     assert len(came) < 400 * 65536
+    server.close()
+
+
+@pytest.mark.parametrize("host", ["cdu..hall", "x" * 64 + ".hall"])
+async def test_a_host_that_no_name_can_be_is_a_timeout_and_no_fault_of_ours(host: str) -> None:
+    box = box_at(f"modbus://{host}:502/1", 4)
+    assert flaws(await read(box)) == [Flaw.TIMEOUT]
+    await box.close()
+
+
+async def test_a_serial_line_that_goes_while_it_is_opened_is_a_timeout(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """pyserial lets termios.error through, which is no OSError: the reader failed."""
+
+    def gone(*_: object, **__: object) -> None:
+        raise termios.error(5, "Input/output error")
+
+    monkeypatch.setattr("serial.Serial", gone)
+    box = box_at("modbus+serial:///dev/ttyUSB0/1", 4)
+    assert flaws(await read(box)) == [Flaw.TIMEOUT]
+
+
+def open_files() -> int:
+    return len(os.listdir("/proc/self/fd"))
+
+
+async def test_a_device_that_never_ends_its_tls_handshake_costs_no_sockets(tmp_path: Path) -> None:
+    ours = Authority(tmp_path, "ours")
+    held: list[asyncio.StreamWriter] = []
+    server = await asyncio.start_server(lambda _, w: held.append(w), "127.0.0.1", 0)
+    port = server.sockets[0].getsockname()[1]
+    at = parse_address(f"modbus+tls://127.0.0.1:{port}/1?ca={ours.ca}&name=cdu-1")
+    link = ModbusLink(at, Links(SystemClock(), random.Random(1), timeout_s=0.02))
+    link.join(1, ())
+    before = open_files()
+    for _ in range(10):
+        request = bytes((3, 0, 0, 0, 1))
+        assert await link.ask(1, request, 4, urgent=True) is Fault.AWAY
+    await asyncio.sleep(0.05)
+    assert len(held) >= 5
+    for writer in held:
+        writer.close()
+    await asyncio.sleep(0.05)
+    assert open_files() <= before + 2
+    server.close()
+
+
+async def test_an_expired_certificate_is_refused(tmp_path: Path) -> None:
+    ours = Authority(tmp_path, "ours", days=-1)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(*ours.issue("cdu-1"))
+    server = await asyncio.start_server(lambda _, w: w.close(), "127.0.0.1", 0, ssl=context)
+    port = server.sockets[0].getsockname()[1]
+    box = box_at(f"modbus+tls://127.0.0.1:{port}/1?ca={ours.ca}&name=cdu-1", 4)
+    assert flaws(await read(box)) == [Flaw.TIMEOUT]
+    assert "expired" in box.trouble
+    await box.close()
     server.close()
