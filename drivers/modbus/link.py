@@ -241,15 +241,17 @@ class ModbusLink:
     async def _connect(self, urgent: bool) -> bool:
         if self._patience.waiting and not urgent:
             return False
-        tries = self.tries() if "single_client" in self._quirks else 1
-        for _ in range(tries - 1):
+        again = self.tries() if "single_client" in self._quirks else 1
+        while True:
+            began_s = self._clock.monotonic_s()
             if await self._connected():
                 return True
+            again -= 1
+            # Who is held by another says so at once; who says nothing is not there.
+            if not again or self._clock.monotonic_s() - began_s >= self._timeout_s:
+                self._patience.silent()
+                return False
             await asyncio.sleep(TRY_AGAIN_S * self._rng.uniform(0.5, 1.5))
-        if await self._connected():
-            return True
-        self._patience.silent()
-        return False
 
     async def _connected(self) -> bool:
         self.drop()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import struct
 from collections.abc import Sequence
+from typing import Any
 
 import pytest
 
@@ -169,6 +170,29 @@ class OneClient(Line):
     async def dial(self, on_data: OnData, on_lost: OnLost) -> Wire:
         self.up = not self.open
         return await super().dial(on_data, on_lost)
+
+
+class Nowhere(Line):
+    """Takes no notice of who wants to connect."""
+
+    async def dial(self, on_data: OnData, on_lost: OnLost) -> Any:
+        self.dials.append(asyncio.get_running_loop().time())
+        await asyncio.Event().wait()
+
+
+def test_a_device_of_one_client_that_is_gone_is_left_alone_like_any_other() -> None:
+    """Four long tries outlasted the look, so that none of them was ever counted."""
+
+    async def main(clock: LoopClock) -> None:
+        line = Nowhere(after(0.01))
+        box = device(registers(4, quirks=["single_client"]), line, links(clock), clock)
+        until_s = clock.monotonic_s() + 120.0
+        while clock.monotonic_s() < until_s:
+            assert flaws(await read(box)) == [Flaw.TIMEOUT]
+            await asyncio.sleep(1.0)
+        assert len(line.dials) <= 14
+
+    in_virtual_time(main)
 
 
 class LastClient(Line):

@@ -33,6 +33,7 @@ from drivers.profile.binding import may_write
 from drivers.transport import Links
 from facility.clock import SystemClock
 from facility.points import Flaw
+from tests.drivers.faults.wires import JumpingClock
 from tests.drivers.modbus.lines import echoed, flaws, read, registers
 from tests.drivers.wires import links
 
@@ -336,3 +337,28 @@ async def test_an_expired_certificate_is_refused(tmp_path: Path) -> None:
     assert "expired" in box.trouble
     await box.close()
     server.close()
+
+
+async def test_a_serial_line_that_is_plugged_in_again_is_read_again(tmp_path: Path) -> None:
+    line = Serial()
+    path = tmp_path / "tty"
+    path.symlink_to(line.path)  # as /dev/serial/by-id has them
+    binding = registers(*range(10))
+    link = Links(JumpingClock(), random.Random(1), 0.2)
+    transport = ModbusTransport(
+        parse_address(f"modbus+serial://{path}/1?baud=115200&parity=none"),
+        link,
+        binding.profile.modbus,
+    )
+    box = ProfiledDevice(binding, transport, SystemClock())
+    assert set(flaws(await read(box))) == {Flaw.NONE}
+    line.unplug()
+    path.unlink()
+    for _ in range(3):
+        assert set(flaws(await read(box))) == {Flaw.TIMEOUT}
+    again = Serial()
+    path.symlink_to(again.path)
+    link.clock.jump()  # type: ignore[attr-defined]
+    assert set(flaws(await read(box))) == {Flaw.NONE}
+    await box.close()
+    again.unplug()
