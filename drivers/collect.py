@@ -190,6 +190,7 @@ class _Watch:
 
     def health(self) -> DeviceHealth:
         state = self.state()
+        strange = "" if self.stranger is None else self.stranger.strange
         return DeviceHealth(
             self.device.id,
             self.device.endpoint,
@@ -197,7 +198,7 @@ class _Watch:
             self.last_good_ms,
             max(self.failures.values(), default=0),
             self.overruns,
-            self.detail if state in ("bad", "slow") else "",
+            self.detail if state in ("bad", "slow") else strange,
             max(self.look_s.values(), default=0.0),
             tuple(str(doubt) for doubt in self.doubts),
             dict(self.device.odd) if isinstance(self.device, Counting) else {},

@@ -375,7 +375,8 @@ def test_a_wrong_profile_of_which_nothing_can_be_read_was_called_refused() -> No
 
         async def read(self, layout: Layout) -> Scan:
             scan = await super().read(layout)
-            scan.quality[:] = quality(Grade.BAD, Flaw.REFUSED)
+            if self.id != "alike":
+                scan.quality[:] = quality(Grade.BAD, Flaw.REFUSED)
             return scan
 
     class Poor(Other):
@@ -386,11 +387,11 @@ def test_a_wrong_profile_of_which_nothing_can_be_read_was_called_refused() -> No
     class Onboarding(Hall):
         def device(self, name: str, rng: random.Random) -> ProfiledDevice:
             device = super().device(name, rng)
-            device.__class__ = Other if name == "other" else Poor
+            device.__class__ = Poor if name == "poor" else Other
             return device
 
     async def main(clock: LoopClock) -> Hall:
-        hall = Onboarding(clock, ["other", "poor"])
+        hall = Onboarding(clock, ["other", "alike", "poor"])
         await hall.run_for(30.0)
         return hall
 
@@ -398,3 +399,5 @@ def test_a_wrong_profile_of_which_nothing_can_be_read_was_called_refused() -> No
     assert hall.health("other").detail.endswith(": pdu/a is not for this device but pdu/b")
     assert hall.health("other").state == hall.health("poor").state == "bad"
     assert hall.health("poor").detail.endswith("it answers, but has no such values")
+    assert hall.health("alike").state == "good"  # it answers, and yet its health has to tell
+    assert hall.health("alike").detail == "pdu/a is not for this device but pdu/b"
