@@ -159,7 +159,7 @@ def hole(*bad: int, most: int = 125) -> Answers:
     return answers
 
 
-def test_one_illegal_register_of_120_costs_fifteen_requests_once_and_then_two_a_cycle() -> None:
+def test_one_illegal_register_of_120_costs_sixteen_requests_once_and_then_two_a_cycle() -> None:
     """Case 2: influxdata/telegraf#14671, nathanmarlor/foxess_modbus#680."""
 
     async def main(clock: LoopClock) -> None:
