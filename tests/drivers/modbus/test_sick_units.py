@@ -212,7 +212,7 @@ def test_a_refused_register_is_asked_for_less_and_less_often() -> None:
 
 @pytest.mark.parametrize("codes", [(2,), (3,), (6, 2), (6, 6, 6, 2), (2, 4)])
 def test_a_unit_that_refuses_now_and_then_is_not_cut_to_pieces(codes: Sequence[int]) -> None:
-    """Each passing refusal cost a block one more request for an hour, down to one a register."""
+    """Case 2: each passing refusal cost a block one more request for an hour, or a register."""
 
     async def main(clock: LoopClock) -> None:
         said: list[int] = []
