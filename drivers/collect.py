@@ -324,7 +324,7 @@ class Collector:
             why = why or words_for(flaw)
             if flaw is Flaw.REFUSED and watch.stranger is not None:
                 why = watch.stranger.strange or why
-            watch.detail = f"no usable answer from {device.endpoint}: {why}"
+            watch.detail = f"{device.endpoint}: {why}"
         if late:
             watch.overruns += 1
             if spoke:

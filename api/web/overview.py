@@ -25,6 +25,7 @@ from api.picture import (
 )
 from api.routes.health import late_after_s
 from api.web.charts import spark
+from api.web.troubled import troubled
 from api.web.wording import (
     MODES,
     cap,
@@ -279,7 +280,8 @@ def alarms(records: Sequence[AlarmRecord]) -> list[dict[str, Any]]:
             "key": record.event.key,
             "subject": record.event.subject,
             "severity": record.event.severity.name.lower(),
-            "text": record.event.text,
+            # The subject stands before it, in bold.
+            "text": record.event.text.removeprefix(f"{record.event.subject}: "),
             "since_ms": record.since_ms,
             "acknowledged_by": record.acknowledged_by,
             "note": record.note,
@@ -326,6 +328,7 @@ def overview(hall: Hall, records: Sequence[AlarmRecord], alarms_note: str) -> di
         "withheld": withheld(hall),
         "alarms": alarms(records),
         "alarms_note": alarms_note,
+        "troubled": troubled(hall.devices()),
         "racks": rack_rows(views),
         "element_rows": element_table(fact(hall.decision(), "headroom")),
         "elements": list(hall.facility.power.elements),
