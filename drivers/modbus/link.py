@@ -117,11 +117,6 @@ class ModbusLink:
         """Whether it is left alone now because nobody could be reached."""
         return self._wire is None and self._patience.waiting
 
-    @property
-    def heard(self) -> bool:
-        """Whether anything was ever answered on the connection that is open, or was last."""
-        return self._heard
-
     def join(self, unit: int, quirks: Collection[Quirk]) -> Tempo:
         """Say that a unit is behind this link, and what has to be minded for its sake."""
         self._quirks.update(quirks)
@@ -203,7 +198,11 @@ class ModbusLink:
             self._unanswered(asked)
             if urgent:
                 self._take_back(unit, wire)
-        elif outcome is not Fault.HUNG_UP:
+        elif outcome is Fault.HUNG_UP:
+            # Who hangs up at once had not even seen it; else a device server may still pass it on.
+            if not self.numbered and self.took_s > LEAST_GRACE_S:
+                self._owed.add(unit, request[0], size, now_s)
+        else:
             self.note(unit, outcome.value)
             self._unanswered(asked)
             if outcome is Fault.GARBLED:

@@ -78,6 +78,30 @@ def test_two_links_that_lost_their_devices_together_do_not_come_back_together() 
     in_virtual_time(main)
 
 
+def test_an_answer_that_a_device_server_passes_on_to_the_next_connection_is_not_taken() -> None:
+    """It hung up while the unit was at work, and gave its answer to whoever came next."""
+    asked: list[bytes] = []
+
+    def answers(unit: int, pdu: bytes) -> Sequence[Reply]:
+        asked.append(pdu)
+        if len(asked) == 2:
+            return [(0.1, unit, None), (0.4, unit, echoed(pdu))]
+        return [(0.2, unit, echoed(pdu))]
+
+    async def main(clock: LoopClock) -> None:
+        line = Line(answers, rtu=True, queued=True)
+        binding = registers(4, 300, 600, modbus={"max_hole": 0})
+        box = device(binding, line, links(clock), clock)
+        for _ in range(4):
+            scan = await read(box)
+            for value, address, flaw in zip(scan.values, (4, 300, 600), flaws(scan), strict=True):
+                assert flaw is not Flaw.NONE or value == address
+            await asyncio.sleep(2.0)
+        assert flaws(scan) == [Flaw.NONE] * 3
+
+    in_virtual_time(main)
+
+
 def test_a_device_that_accepts_and_hangs_up_is_not_stormed() -> None:
     """Case 9: accept-then-close gave fifty connects in five seconds."""
 
