@@ -22,10 +22,13 @@ from drivers.transport import Links, Transport
 from facility.clock import Clock
 from facility.config import DeviceConfig
 from facility.errors import ConfigError, Problem
+from facility.loading import SHAPES
 from facility.ports import Bus, Device
 from facility.yamltree import dotted, read_tree
 
 FOLDER: Final = Path(__file__).resolve().parent / "profiles"
+#: what pydantic calls a wrong shape, for who writes a profile
+WORDS: Final = {"extra_forbidden": "is no known key", "missing": "is missing", **SHAPES}
 
 
 def read_profile(path: Path, name: str | None = None) -> Profile:
@@ -42,7 +45,8 @@ def read_profile(path: Path, name: str | None = None) -> Profile:
         for fault in error.errors():
             place = tuple(fault["loc"])
             line, column = tree.place(place)
-            problems.append(Problem(str(path), line, column, dotted(place), fault["msg"]))
+            words = WORDS.get(fault["type"], fault["msg"].removeprefix("Value error, "))
+            problems.append(Problem(str(path), line, column, dotted(place), words))
         raise ConfigError(problems) from None
     if name is not None and profile.profile != name:
         line, column = tree.place(("profile",))

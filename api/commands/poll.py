@@ -17,7 +17,7 @@ from api.commands.poll_auth import credentials_from
 from api.commands.poll_mqtt import kept_only, listening, published_at
 from api.commands.poll_record import Recorder, refused
 from api.commands.poll_words import named, no_profile, nothing_read, silence, unknown_by_itself
-from api.commands.refusing import refuse_words
+from api.commands.refusing import refuse, refuse_words
 from drivers.address import Address, parse_address
 from drivers.catalog import build_transport, profiles
 from drivers.credentials import Credentials
@@ -34,6 +34,7 @@ from drivers.snmp import SnmpTransport
 from drivers.snmp.agreement import disagreements
 from drivers.transport import Links, Transport
 from facility.clock import SystemClock
+from facility.errors import ConfigError
 from facility.points import Flaw, Grade, PointSpec, flaw_of, grade_of
 
 USAGE = 2
@@ -108,6 +109,8 @@ def poll(
             raise ValueError("--auth: a password is for pages and brokers")
         if refused(record):
             raise ValueError(refused(record))
+    except ConfigError as error:  # a profile that somebody is writing
+        return refuse(error.problems, json=json, code=USAGE)
     except ValueError as error:
         print(f"wattkeeper poll: {error}", file=sys.stderr)  # noqa: T201
         return USAGE
@@ -115,6 +118,8 @@ def poll(
         return asyncio.run(
             _poll(chosen, target, address, credentials, once or json, record, json, reader)
         )
+    except ConfigError as error:
+        return refuse(error.problems, json=json, code=USAGE)
     except Unanswered as error:
         return refuse_words(f"wattkeeper poll: {error}", json=json)
     except BrokenPipeError:  # `| head` has seen enough

@@ -18,6 +18,7 @@ from drivers.sim.serve_modbus import serve_modbus
 from drivers.sim.serve_snmp import serve_snmp
 from drivers.sim.source import Instruments
 from facility.config import DeviceConfig
+from facility.errors import ConfigError, Problem
 from facility.points import PointId, PointSpec
 
 pytestmark = [
@@ -197,3 +198,14 @@ def test_a_reader_that_is_not_installed_was_an_internal_error(
     asked = ("cdu/wattkeeper-sim", addresses["cdu"], None, None, True, None, False, "reference")
     assert poll(*asked) == 2
     assert "--reader reference needs the Python package pymodbus" in capsys.readouterr().err
+
+
+def test_a_faulty_profile_was_an_internal_error(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def faulty() -> object:
+        raise ConfigError([Problem("x.yaml", 3, 7, "points", "is missing")])
+
+    monkeypatch.setattr("api.commands.poll.profiles", faulty)
+    assert poll("pdu/x", "snmp://127.0.0.1:9", None, "public", True, None, False) == 2
+    assert "x.yaml:3:7: points: is missing" in capsys.readouterr().err

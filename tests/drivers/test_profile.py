@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 from pydantic import ValidationError
@@ -12,8 +12,10 @@ from drivers.catalog import offers, profiles, read_profile
 from drivers.finding import Claim, Unclear, recognise
 from drivers.profile import Profile, wheres
 from drivers.profile.binding import bind, limits_of
+from drivers.profile.checks import Check
 from facility.errors import ConfigError
 from facility.kinds import KINDS
+from tests.conftest import ROOT
 from tests.drivers.wires import binding_of, profile_of
 
 POINT: dict[str, Any] = {"part": "total", "kind": "active_power", "at": {"modbus": {"address": 0}}}
@@ -106,6 +108,38 @@ def test_a_fault_of_a_profile_file_has_its_place(tmp_path: Path) -> None:
         .lstrip()
         .startswith("- {part: loop.secondary, kind: flow")
     )
+
+
+@pytest.mark.parametrize(
+    ("right", "wrong", "words"),
+    [
+        ("verified: document", "verifyed: document", {"is missing", "is no known key"}),
+        (
+            "identity:",
+            "identity: x\nidentities:",
+            {"must hold keys with values", "is no known key"},
+        ),
+    ],
+)
+def test_a_fault_of_a_profile_was_told_in_words_of_python(
+    right: str, wrong: str, words: set[str], tmp_path: Path
+) -> None:
+    path = tmp_path / "x.yaml"
+    text = (profiles_folder() / "cdu/orv3-rpu.yaml").read_text("utf-8")
+    assert right in text
+    path.write_text(text.replace(right, wrong, 1), "utf-8")
+    with pytest.raises(ConfigError) as caught:
+        read_profile(path)
+    assert {problem.problem for problem in caught.value.problems} == words
+
+
+def test_the_example_of_the_guide_is_a_profile_and_names_every_check(tmp_path: Path) -> None:
+    guide = (ROOT / "docs" / "profiles.md").read_text("utf-8")
+    example = next(t for t in guide.split("```yaml\n")[1:] if t.startswith("profile:"))
+    path = tmp_path / "acme-pm9.yaml"
+    path.write_text(example.partition("```")[0], "utf-8")
+    assert bind(read_profile(path, "meter/acme-pm9"), "d").layouts
+    assert [name for name in get_args(Check) if f"`{name}`" not in guide.replace("\n", " ")] == []
 
 
 def test_a_profile_in_the_file_of_another_name_is_refused() -> None:
