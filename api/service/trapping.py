@@ -166,16 +166,22 @@ class Trapping:
 async def senders(
     devices: Mapping[str, DeviceConfig], *, by_name: bool = True
 ) -> dict[str, tuple[str, ...]]:
-    """IP address -> the devices that are there; a name that nobody knows is left out."""
-    found: dict[str, list[str]] = {}
+    """IP address -> the devices that are there; a name that nobody knows is left out.
+
+    Where SNMP agents are at an address, one of them sent it, and no meter or engine beside them.
+    """
+    found: dict[str, list[tuple[str, bool]]] = {}
     for name, entry in devices.items():
         try:
-            host = parse_address(entry.address).host
+            there = parse_address(entry.address)
         except ValueError:
             continue
-        for address in await _addresses(host, by_name=by_name):
-            found.setdefault(address, []).append(name)
-    return {address: tuple(names) for address, names in found.items()}
+        for address in await _addresses(there.host, by_name=by_name):
+            found.setdefault(address, []).append((name, there.protocol == "snmp"))
+    return {
+        address: tuple(n for n, agent in those if agent) or tuple(n for n, _ in those)
+        for address, those in found.items()
+    }
 
 
 async def _addresses(host: str, *, by_name: bool) -> tuple[str, ...]:

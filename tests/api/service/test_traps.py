@@ -157,6 +157,14 @@ async def test_senders_are_found_by_address_and_by_name() -> None:
     assert not any("gone" in names or "sensor" in names for names in found.values())
 
 
+async def test_an_engine_at_the_address_of_a_pdu_was_said_to_have_sent_its_trap() -> None:
+    pdu = DeviceConfig(profile="pdu/apc-rpdu2", address="snmp://10.0.0.1")
+    engine = DeviceConfig(profile="engine/vllm", address="http://10.0.0.1:8000")
+    meter = DeviceConfig(profile="meter/abb-b", address="modbus://10.0.0.2/1")
+    found = await senders({"engine": engine, "pdu": pdu, "meter": meter})
+    assert found == {"10.0.0.1": ("pdu",), "10.0.0.2": ("meter",)}
+
+
 async def test_numeric_senders_are_known_before_any_name_is_asked_for(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
