@@ -106,6 +106,8 @@ class PointSpec:
         stale_after_s: age at which the value becomes BAD (STALE).
         writable: whether commands may name it.
         states: code -> name, for kinds of nature STATE.
+        watchdog_s: how long the device keeps what was written before it falls back by itself;
+            None: for ever.
     """
 
     id: PointId
@@ -114,6 +116,7 @@ class PointSpec:
     stale_after_s: float = 10.0
     writable: bool = False
     states: tuple[tuple[int, str], ...] = ()
+    watchdog_s: float | None = None
 
     @property
     def kind(self) -> Kind:

@@ -57,6 +57,8 @@ def _spec(data: Mapping[str, Any]) -> PointSpec:
     plain["states"] = tuple((int(code), str(name)) for code, name in data["states"])
     plain["low"], plain["high"] = float(data["low"]), float(data["high"])
     plain["stale_after_s"] = float(data["stale_after_s"])
+    watchdog_s = data.get("watchdog_s")
+    plain["watchdog_s"] = None if watchdog_s is None else float(watchdog_s)
     return PointSpec(**plain)
 
 

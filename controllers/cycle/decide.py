@@ -20,19 +20,20 @@ from controllers.cycle.gathering import GATHER_S, conditions, hangs_below_now
 from controllers.cycle.overrides import cap_overrides, in_force, within_board
 from controllers.cycle.plant import Plant, forget_peaks, may_lower_all, paths, present_plant
 from controllers.cycle.question import Question, pose
+from controllers.cycle.refreshing import loop_writes, moved, remember_written
 from controllers.cycle.rooms import CapRooms, Setpoints
 from controllers.cycle.saying import facts_of
 from controllers.cycle.state import CycleInput, FinishedPlan, Memory, PlanRequest
 from controllers.cycle.surges import without_surges
 from controllers.cycle.wanted import Wanted, choose, plant_key, with_room
-from controllers.cycle.writing import cap_drafts, loop_drafts, orders, present_values
+from controllers.cycle.writing import cap_drafts, orders, present_values
 from controllers.efficiency import account
 from controllers.gpu_caps import CapForce, caps_in_force, move_caps
 from controllers.gpu_caps.force import BoolArray, remember_sent
 from controllers.guard import check
 from controllers.headroom import study_shares
 from controllers.loads import RackLoads, caps_term_w, rack_loads
-from controllers.maintenance import frozen_nodes, leave_caps, let_be, told
+from controllers.maintenance import frozen_nodes, leave_caps, told
 from facility.commands import (
     Decision,
     Mode,
@@ -163,17 +164,13 @@ def decide(
         ],
         present_values(site, outcomes),
     )
-    writes, waiting = let_be(
-        site,
-        inputs.maintenance,
-        inputs.now_ms,
-        loop_drafts(site, of_loops, outcomes),
-        outcomes,
+    drafts, kept, waiting = loop_writes(
+        site, inputs, of_loops, outcomes, loop_memories, memory.written_s, started_s
     )
     caps, left = leave_caps(
         cap_drafts(site, inputs, rooms, force, value, may_raise), inputs.maintenance, inputs.now_ms
     )
-    writes = [*writes, *electric.offs.drafts]
+    writes = [*drafts, *electric.offs.drafts]
     standing = electric.offs.orders(orders(site, inputs, memory))
     sequence = max(memory.sequence, inputs.sequence_base)
     commands, withheld = check(
@@ -182,7 +179,7 @@ def decide(
     withheld = (*sorted((*waiting, *left)), *withheld)
     off = memory.offs.sent(electric.offs, commands, now_s)
     cap_memory = remember_sent(site, cap_memory, commands, now_s)
-    to_loops = tuple(c for c in commands if c.point in site.setpoint_loop)
+    to_loops = moved(site, commands, kept, loop_memories)
     loop_memories = tuple(
         remember_setpoint(loop, m, to_loops, o.move, now_s)
         for loop, m, o in zip(site.loops, loop_memories, outcomes, strict=True)
@@ -226,6 +223,7 @@ def decide(
         last=last,
         started_s=started_s,
         meter_bounds=_meter_bounds(site, force, loads),
+        written_s=remember_written(site, memory.written_s, commands, now_s),
     )
     facts = facts_of(
         site,

@@ -183,6 +183,7 @@ class Memory:
         last: the last command and when (UTC ms), for people.
         meter_bounds: per node, whether its rack's meter bounds what it draws.
         started_s: monotonic time of the first cycle.
+        written_s: set-point that its device forgets -> when it was last sent, monotonic.
     """
 
     caps: CapMemory
@@ -204,6 +205,7 @@ class Memory:
     last: tuple[str, int] | None = None
     meter_bounds: npt.NDArray[np.bool_] = field(default_factory=lambda: np.zeros(0, dtype=np.bool_))
     started_s: float | None = None
+    written_s: Mapping[str, float] = field(default_factory=dict)
 
     def meter_bounds_of(self, site: SiteModel) -> npt.NDArray[np.bool_]:
         """bool[N]: the rack's meter showed last cycle that a silent node keeps its caps."""

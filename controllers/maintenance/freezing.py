@@ -93,6 +93,11 @@ def leave_caps(
     return drafts.only(~worked), waiting
 
 
+def worked_on(works: Iterable[Maintenance], now_ms: int) -> set[str]:
+    """Devices that are worked on: they get nothing."""
+    return _held(works, now_ms)[1]
+
+
 def _held(works: Iterable[Maintenance], now_ms: int) -> tuple[set[str], set[str]]:
     """Frozen scopes, and devices that are worked on."""
     scopes: set[str] = set()

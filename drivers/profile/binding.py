@@ -359,6 +359,7 @@ def _bound(
         stale_s,
         writable and entry.write is not None,
         tuple(sorted(entry.states.items())),
+        entry.write.watchdog if entry.write else None,
     )
     put = partial(resolve, row=row, place=place, within=within)
     at = put(entry.at)

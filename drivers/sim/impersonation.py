@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from drivers.device import identity_places
-from drivers.profile import Profile, SnmpWhere, Where
+from drivers.profile import Profile, SnmpWhere, Where, quantity_of
 from drivers.profile.binding import (
     At,
     Binding,
@@ -133,7 +133,11 @@ class Impersonation:
         ):
             return WriteReply("rejected", "bad value")
         spec = point.spec.id
-        self._source.write(self.device, spec.part, spec.kind, decoded.value)
+        write = point.entry.write
+        falls_back = None
+        if write is not None and write.watchdog is not None and write.fallback is not None:
+            falls_back = quantity_of(write.fallback, point.spec.kind), write.watchdog
+        self._source.write(self.device, spec.part, spec.kind, decoded.value, falls_back=falls_back)
         return WriteReply("accepted")
 
 

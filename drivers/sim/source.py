@@ -18,8 +18,25 @@ class InstrumentSource(Protocol):
     def value(self, device: str, part: str, kind: str) -> float | None:
         """Reading in the kind's canonical unit; None when there is no such instrument now."""
 
-    def write(self, device: str, part: str, kind: str, value: float) -> None:
-        """Move a set-point, in the kind's canonical unit."""
+    def write(
+        self,
+        device: str,
+        part: str,
+        kind: str,
+        value: float,
+        *,
+        falls_back: tuple[float, float] | None = None,
+    ) -> None:
+        """Move a set-point, in the kind's canonical unit.
+
+        Args:
+            device: the one that was written to.
+            part: of the set-point.
+            kind: of the set-point.
+            value: to hold.
+            falls_back: the value that the device takes by itself once nobody has written for so
+                many seconds; None: it keeps what it has.
+        """
 
     def device_health(self, device: str) -> str:
         """How the device answers: "ok", "dead", "slow" or "garbage"."""
@@ -43,7 +60,15 @@ class Instruments:
         """The reading in the table."""
         return self.values.get((device, part, kind))
 
-    def write(self, device: str, part: str, kind: str, value: float) -> None:
+    def write(
+        self,
+        device: str,
+        part: str,
+        kind: str,
+        value: float,
+        *,
+        falls_back: tuple[float, float] | None = None,
+    ) -> None:
         """Put a set-point into the table and remember that it was written."""
         self.written.append((device, part, kind, value))
         self.values[(device, part, kind)] = value

@@ -92,6 +92,10 @@ controllers:
     return text
 
 
+#: how long a coolant distribution unit of the toy keeps a set-point that nobody writes
+SETPOINT_LIFE_S: float | None = None
+
+
 def layouts_of(facility: Facility) -> list[Layout]:
     """One layout per device, with the points that controllers use."""
     out: list[Layout] = []
@@ -102,7 +106,8 @@ def layouts_of(facility: Facility) -> list[Layout]:
             id_ = PointId(device, part, kind)
             spec = PointSpec(id_, -1e9, 1e9, 5.0, kind in writable)
             low, high = spec.kind.low, spec.kind.high
-            specs.append(PointSpec(id_, low, high, 5.0, kind in writable))
+            life_s = SETPOINT_LIFE_S if kind == "supply_setpoint" else None
+            specs.append(PointSpec(id_, low, high, 5.0, kind in writable, watchdog_s=life_s))
         out.append(Layout(device, "fast", tuple(specs)))
 
     loops = facility.cooling.loops.values()

@@ -70,6 +70,7 @@ class ServedPlant:
             for j, cdu in enumerate(loop.cdus):
                 self._readers[cdu.name] = self._cdu_reader(i, j)
         self._readers["twin"] = self._twin
+        self._forgets: dict[str, tuple[float, float]] = {}
         self._faults: tuple[Fault, ...] = ()
         self._frozen: dict[tuple[str, str, str], float | None] = {}
 
@@ -109,8 +110,16 @@ class ServedPlant:
                 return value * 1.8 + 32.0
         return value
 
-    def write(self, device: str, part: str, kind: str, value: float) -> None:
-        """Move a set-point.
+    def write(
+        self,
+        device: str,
+        part: str,
+        kind: str,
+        value: float,
+        *,
+        falls_back: tuple[float, float] | None = None,
+    ) -> None:
+        """Move a set-point; `falls_back` is to what, and after how many seconds unwritten.
 
         Raises:
             KeyError: the device has no such set-point.
@@ -123,8 +132,18 @@ class ServedPlant:
                 for cdu in loop.cdus:
                     if cdu.name == device:
                         cdu.setpoint_c = value
+                        self._forgets.pop(device, None)
+                        if falls_back is not None:
+                            later_c, after_s = falls_back
+                            self._forgets[device] = (self.truth.t_s + after_s, later_c)
                         return
         raise KeyError(f"{device} has no set-point {part}:{kind}")
+
+    def forget(self) -> None:
+        """Let devices whose set-point nobody has written for too long fall back by themselves."""
+        for device, (at_s, later_c) in list(self._forgets.items()):
+            if self.truth.t_s >= at_s:
+                self.write(device, "loop.secondary", "supply_setpoint", later_c)
 
     def device_health(self, device: str) -> str:
         """How the device's own electronics answer: ok, dead, slow or garbage."""

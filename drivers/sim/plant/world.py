@@ -182,6 +182,7 @@ class World:
             plant.step(STEP_S, self._sky)
             if counting:
                 account.observe(STEP_S)
+        self.plant.forget()
         self._steps += 1
         if counting and self.seconds > self._excluded_s and self._steps % self._every == 0:
             self._clairvoyant.look(Moment.of(self.plant.truth))
