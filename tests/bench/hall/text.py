@@ -161,7 +161,7 @@ def _cooling(size: Size) -> Iterator[str]:
 
 def _devices(size: Size) -> Iterator[str]:
     rows, racks = f"[001-{size.rows:03d}]", f"[0-{size.racks - 1}]"
-    meter = 'profile: pdu/apc-rpdu2, address: "snmp://x:161", auth: snmp'
+    meter = "profile: pdu/apc-rpdu2, auth: snmp"
     yield "devices:"
     yield f"  pdu-r{rows}-{racks}-[a,b]: {{profile: pdu/apc-rpdu2, auth: snmp,"
     yield "    address: 'snmp://pdu-r{1}-{2}-{3}:161',"
@@ -173,8 +173,9 @@ def _devices(size: Size) -> Iterator[str]:
     yield f"  ups-[a,b][1-{size.ups}]: {{profile: ups/rfc1628, auth: snmp,"
     yield "    address: 'snmp://ups-{1}{2}:161', measures: {element: 'ups-{1}{2}'}}"
     yield f"  meter-pdu-[a,b][01-{size.pdus:02d}]: {{{meter},"
-    yield "    measures: {element: 'pdu-{1}{2}'}}"
-    yield f"  meter-row{rows}-[a,b]: {{{meter}, measures: {{element: 'row{{1}}-{{2}}'}}}}"
+    yield "    address: 'snmp://meter-pdu-{1}{2}:161', measures: {element: 'pdu-{1}{2}'}}"
+    yield f"  meter-row{rows}-[a,b]: {{{meter},"
+    yield "    address: 'snmp://meter-row{1}-{2}:161', measures: {element: 'row{1}-{2}'}}"
     yield f"  cdu-[01-{size.loops:02d}]-[1-2]: {{profile: cdu/wattkeeper-sim,"
     yield "    address: 'modbus://cdu-{1}-{2}:502/1', measures: {loop: 'loop-{1}'}}"
     yield "  weather: {profile: sim/weather, address: 'mqtt:hall/weather',"
