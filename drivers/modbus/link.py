@@ -22,7 +22,8 @@ from drivers.modbus.pdu import NOBODY_THERE, Fault
 from drivers.modbus.reasons import no_connection
 from drivers.modbus.tempo import MOST, Tempo
 from drivers.modbus.turns import Turns
-from drivers.modbus.wires import Dial, Wire, dial_for
+from drivers.modbus.wire import Dial, Wire
+from drivers.modbus.wires import dial_for
 from drivers.profile import Quirk
 from drivers.transport import Links
 

@@ -10,7 +10,7 @@ from typing import Final
 import serial
 
 from drivers.address import SerialLine
-from drivers.modbus.wires import OnData, OnLost, Wire
+from drivers.modbus.wire import OnData, OnLost, Wire
 
 _PARITY: Final = {"none": "N", "even": "E", "odd": "O"}
 

@@ -36,7 +36,7 @@ from drivers.modbus.plans import (
     unlike,
 )
 from drivers.modbus.troubles import trouble_of
-from drivers.modbus.wires import Dial
+from drivers.modbus.wire import Dial
 from drivers.profile import ModbusLimits, Quirk
 from drivers.profile.binding import At, ModbusAt, Places
 from drivers.profile.codec import Answer, Raw

@@ -10,34 +10,11 @@ import ssl
 import struct
 import sys
 import termios
-from collections.abc import Awaitable, Callable
 from functools import partial
-from typing import Protocol, cast
+from typing import cast
 
 from drivers.address import Address, TlsFiles
-
-OnData = Callable[[bytes], None]
-OnLost = Callable[[], None]
-
-
-class Wire(Protocol):
-    """An open way to a device."""
-
-    def write(self, data: bytes) -> None:
-        """Send, at once."""
-
-    def take_back(self) -> bool:
-        """Throw away what the other side has not taken; whether there was any.
-
-        Nothing can be sent any more after that.
-        """
-
-    def close(self) -> None:
-        """Let go; nothing is called back any more."""
-
-
-#: opens a way; raises OSError where there is none
-Dial = Callable[[OnData, OnLost], Awaitable[Wire]]
+from drivers.modbus.wire import Dial, OnData, OnLost, Wire
 
 
 class Stream(asyncio.Protocol):

@@ -11,7 +11,7 @@ from drivers.address import Address, parse_address
 from drivers.device import ProfiledDevice
 from drivers.modbus import ModbusTransport
 from drivers.modbus.framing import crc16
-from drivers.modbus.wires import OnData, OnLost
+from drivers.modbus.wire import OnData, OnLost
 from drivers.profile.binding import Binding
 from drivers.transport import Links
 from facility.clock import LoopClock

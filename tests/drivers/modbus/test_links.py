@@ -11,7 +11,7 @@ import pytest
 
 from drivers.modbus import ModbusTransport
 from drivers.modbus.turns import Turns
-from drivers.modbus.wires import OnData, OnLost, Wire
+from drivers.modbus.wire import OnData, OnLost, Wire
 from drivers.profile import ModbusWhere
 from drivers.profile.binding import ModbusAt
 from facility.clock import LoopClock

@@ -14,7 +14,7 @@ from drivers.device import ProfiledDevice
 from drivers.modbus import ModbusTransport
 from drivers.modbus.framing import crc16
 from drivers.modbus.owed import FORGOTTEN_AFTER_S, Owed
-from drivers.modbus.wires import OnData, OnLost
+from drivers.modbus.wire import OnData, OnLost
 from drivers.transport import Links
 from facility.clock import LoopClock
 from facility.points import Flaw

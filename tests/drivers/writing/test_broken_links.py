@@ -11,7 +11,7 @@ import pytest
 
 from drivers.device import ProfiledDevice
 from drivers.modbus import ModbusTransport
-from drivers.modbus.wires import OnData, OnLost
+from drivers.modbus.wire import OnData, OnLost
 from facility.clock import LoopClock
 from facility.commands import Ack, Command, Outcome
 from facility.points import PointId
