@@ -64,6 +64,8 @@ def test_a_set_point_that_somebody_else_moved_is_not_fought_for(hall: Hall) -> N
     hall.run(40)
     theirs = {device: value - 2.0 for device, value in hall.toy.setpoints.items()}
     hall.toy.setpoints = dict(theirs)
-    hall.run(60)
+    moved = hall.cycle
+    hall.run(150)
     assert any(key.startswith("foreign_write") for key in hall.raised())
     assert hall.toy.setpoints == theirs
+    assert not written(hall, since=moved)
